@@ -1,0 +1,41 @@
+# Short names for the commands that README.md gives; each sets up .venv first where it is missing.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+JOBS ?= 2
+
+.PHONY: help book test lab notebooks check-site lint lock clean
+
+help:  ## list these targets
+	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' Makefile | expand -t 20
+
+book: $(VENV)/.done  ## build the site in _build/html
+	rm -rf _build/html _build/.doctrees
+	$(BIN)/jupyter-book build . -W -n --keep-going
+	@echo "Open _build/html/index.html in a browser."
+
+test: $(VENV)/.done  ## run every cell and compare, test utils and the notebooks' hygiene
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
+
+lab: $(VENV)/.done  ## open the notebooks in JupyterLab
+	cd book && ../$(BIN)/jupyter lab
+
+notebooks: $(VENV)/.done  ## run every notebook and store its outputs
+	$(BIN)/python tools/run_notebooks.py book/*.ipynb
+
+check-site: $(VENV)/.done  ## open every page of the built site in Chromium
+	$(BIN)/python tools/check_site.py
+
+lint: $(VENV)/.done  ## ruff, over code and notebooks
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+
+$(VENV)/.done: requirements.txt pyproject.toml
+	@PYTHON="$(PYTHON)" sh tools/set_up.sh
+
+lock:  ## pin in requirements.txt what pyproject.toml asks for (needs uv)
+	@command -v uv >/dev/null || { echo "make lock needs uv: pip install uv"; exit 1; }
+	sh tools/lock.sh
+
+clean:  ## remove the site and the virtual environment
+	rm -rf _build $(VENV)

@@ -1,0 +1,1 @@
+"""The helper package of the book The Chain Rule in TensorFlow."""
