@@ -1,9 +1,10 @@
-"""Open every page of the built site in Chromium and report what a reader would stumble over.
+"""Open every page of the built site in Chromium; report what readers would stumble over.
 
     python tools/check_site.py [FOLDER]
 
-FOLDER is ``_build/html`` unless given. Each page is opened at 1280 and at 390 pixels, in the
-light and in the dark. Exit status: 0 without a fault, 1 with one, 2 when nothing could be checked.
+FOLDER is ``_build/html`` unless given. Each page is opened at 1280 and at 390 pixels, in
+the light and in the dark. Exit status: 0 without a fault, 1 with one, 2 when nothing could
+be checked.
 """
 
 from __future__ import annotations
@@ -21,24 +22,34 @@ from pathlib import Path
 from threading import Thread
 from urllib.parse import unquote, urljoin
 
-from playwright.sync_api import Browser, ConsoleMessage, Error, Request, Response, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    ConsoleMessage,
+    Error,
+    Request,
+    Response,
+    sync_playwright,
+)
 
 WIDTHS = (1280, 390)
-THEMES = ("light", "dark")  # what the browser prefers, which the site's mode "auto" follows
-TEXT = {".css", ".html", ".js", ".json", ".svg", ".txt"}  # what a web server compresses
+THEMES = ("light", "dark")  # as the browser prefers, which the site follows
+# What a web server compresses.
+TEXT = {".css", ".html", ".js", ".json", ".svg", ".txt"}
+MODES = len(WIDTHS) * len(THEMES)
+OUTSIDE = "Request to another host"
 NO_CHROMIUM = (
-    "No Chromium found. Install it (Debian, Ubuntu: apt-get install chromium; macOS: brew install"
-    " --cask chromium) or set CHROMIUM to the path of a Chromium or Chrome."
+    "No Chromium found. Install it (Debian, Ubuntu: apt-get install chromium; macOS:"
+    " brew install --cask chromium) or set CHROMIUM to the path of a Chromium or Chrome."
 )
 
 # Runs in a page; returns its faults, the addresses that it links to, and its anchors.
 LOOK = r"""async theme => {
   const faults = [];
   const note = (kind, text) => faults.push([kind, text]);
-  const name = element => element.outerHTML.replace(/\s+/g, ' ').slice(0, 90);
+  const name = element => element.cloneNode(false).outerHTML.replace(/<\/.*/, '');
 
   const shown = document.documentElement.dataset.theme ?? theme;
-  if (shown !== theme) note('Wrong theme', `shows the ${shown} one`);
+  if (shown !== theme) note('Wrong theme', shown);
 
   const root = document.scrollingElement;
   if (root.scrollWidth > root.clientWidth) {
@@ -46,7 +57,7 @@ LOOK = r"""async theme => {
       || getComputedStyle(e.parentElement).overflowX !== 'visible' || contained(e.parentElement));
     const wide = [...document.body.querySelectorAll('*')].find(
       e => e.getBoundingClientRect().right > root.clientWidth + 0.5 && !contained(e));
-    note('Sideways scrolling', `${root.scrollWidth} px wide` + (wide ? `: ${name(wide)}` : ''));
+    note('Sideways scrolling', `${root.scrollWidth} px` + (wide ? `: ${name(wide)}` : ''));
   }
 
   await Promise.all([...document.images].map(async image => {
@@ -55,9 +66,13 @@ LOOK = r"""async theme => {
       note('Image without alt text', name(image));
     if (/\.(avif|gif|jpe?g|png|svg|webp)$/i.test(alt) || /^(\S*\/)?[0-9a-f]{16,}$/i.test(alt))
       note('Alt text is a file name', alt);
+    const shown = name(image);
     image.loading = 'eager';
-    await image.decode().catch(() => note('Image not shown', name(image)));
+    await image.decode().catch(() => note('Image not shown', shown));
   }));
+
+  for (const e of document.querySelectorAll('[rel~=preconnect], [rel~=dns-prefetch]'))
+    note('Request to another host', e.href);
 
   for (const e of document.querySelectorAll('.katex-error, mjx-merror, .math code'))
     note('Formula not rendered', e.textContent);
@@ -70,7 +85,7 @@ LOOK = r"""async theme => {
     blocks.set(block, (blocks.get(block) ?? '') + walker.currentNode.data);
   }
   for (const text of blocks.values()) {
-    const raw = text.match(/\\[(\[].*|\\begin\{.*|\$\$.*|\$[^\s$]([^$]*[^\s$])?\$(?!\d)/);
+    const raw = text.match(/(\\[(\[]|\\begin\{|\$\$)[^]*|\$[^\s$]([^$]*[^\s$])?\$(?!\d)/);
     if (raw) note('Formula not rendered', raw[0]);
   }
 
@@ -83,10 +98,10 @@ LOOK = r"""async theme => {
 
 
 class Handler(SimpleHTTPRequestHandler):
-    """Serves files that the browser may keep, so that it reads a script only once."""
+    """Serves files that the browser may not keep: every visit is a first one."""
 
     def end_headers(self) -> None:
-        self.send_header("Cache-Control", "max-age=3600")
+        self.send_header("Cache-Control", "no-store")
         super().end_headers()
 
     def log_message(self, *args: object) -> None:
@@ -113,41 +128,48 @@ class Visit:
 
 
 class Tab:
-    """A tab of one width and theme, with storage of its own, that visits page after page."""
+    """A tab of one width and theme, with storage of its own, for page after page."""
 
-    def __init__(self, browser: Browser, base: str, width: int, theme: str) -> None:
-        self.base, self.theme, self.mode = base, theme, f"{width} px {theme}"
+    def __init__(
+        self, browser: Browser, base: str, width: int, theme: str
+    ) -> None:
+        self.base, self.host = base, urljoin(base, "/")
+        self.theme, self.mode = theme, f"{width} px {theme}"
         viewport = {"width": width, "height": 844}
         self.tab = browser.new_page(viewport=viewport, color_scheme=theme)
         self.tab.set_default_timeout(15_000)
         self.tab.on("console", self.on_console)
-        self.tab.on("pageerror", lambda error: self.note("Script error", str(error)))
+        self.tab.on(
+            "pageerror", lambda error: self.note("Script error", str(error))
+        )
         self.tab.on("request", self.on_request)
-        self.tab.on("requestfailed", lambda request: self.on_failure(request, request.failure))
+        self.tab.on("requestfailed", self.on_failure)
         self.tab.on("response", self.on_response)
-        self.tab.on("websocket", lambda socket: self.note("Request to another host", socket.url))
+        self.tab.on("websocket", lambda socket: self.note(OUTSIDE, socket.url))
 
     def note(self, kind: str, text: str) -> None:
-        self.visit.faults.add((kind, " ".join(text.replace(self.base, "").split())[:200]))
+        text = " ".join(text.replace(self.base, "").split())
+        self.visit.faults.add((kind, text[:160]))
 
     def on_console(self, message: ConsoleMessage) -> None:
-        # A failed request is noted as one; Chromium's line about it would be a second fault.
-        if message.type in ("warning", "error") and "Failed to load resource" not in message.text:
+        # A failed request is noted as one; Chromium's line about it would be a second.
+        fetching = message.text.startswith("Failed to load resource")
+        if message.type in ("warning", "error") and not fetching:
             self.note("Console message", f"{message.type}: {message.text}")
 
     def on_request(self, request: Request) -> None:
         if not request.url.startswith(("data:", "blob:")):
             self.visit.requests.append(request.url)
-            if not request.url.startswith(urljoin(self.base, "/")):
-                self.note("Request to another host", request.url)
+            if not request.url.startswith(self.host):
+                self.note(OUTSIDE, request.url)
 
-    def on_failure(self, request: Request, reason: str | None) -> None:
-        if request.url.startswith(urljoin(self.base, "/")):
-            self.note("Failed request", f"{request.url}: {reason}")
+    def on_failure(self, request: Request) -> None:
+        if request.url.startswith(self.host):
+            self.note("Request failed", request.url)
 
     def on_response(self, response: Response) -> None:
         if response.status >= 400:
-            self.on_failure(response.request, f"{response.status} {response.status_text}")
+            self.on_failure(response.request)
 
     def start(self, page: str) -> None:
         self.visit = Visit(page, self.mode)
@@ -161,12 +183,14 @@ class Tab:
         self.visit.links, self.visit.anchors = seen["links"], seen["anchors"]
 
     def leave(self) -> None:
-        self.tab.goto("about:blank")  # what the page still says is its own, not the next one's
+        """Let nothing of this visit, kept or still to come, reach the next one."""
+        self.tab.evaluate("localStorage.clear()")
+        self.tab.goto("about:blank")
 
 
 def visit_all(browser: Browser, base: str, pages: list[str]) -> list[Visit]:
     """Open each page in every mode, the modes of one page side by side."""
-    tabs = [Tab(browser, base, width, theme) for width, theme in product(WIDTHS, THEMES)]
+    tabs = [Tab(browser, base, *mode) for mode in product(WIDTHS, THEMES)]
     visits = []
     for page in pages:
         for step in (partial(Tab.start, page=page), Tab.look, Tab.leave):
@@ -192,8 +216,10 @@ def file_of(address: str, base: str) -> str:
 
 
 def check_links(visits: list[Visit], base: str, files: set[str]) -> None:
-    """Note every link to the site whose file, or whose anchor in that file, does not exist."""
-    anchors = defaultdict(lambda: {"", "top"})  # these two always lead to the head of a page
+    """Note each link to the site whose file, or whose anchor there, does not exist."""
+    anchors = defaultdict(
+        lambda: {"", "top"}
+    )  # both lead to the head of any page
     for visit in visits:
         anchors[visit.page].update(visit.anchors)
     for visit in visits:
@@ -203,23 +229,31 @@ def check_links(visits: list[Visit], base: str, files: set[str]) -> None:
             if link.startswith(urljoin(base, "/")) and page not in files:
                 visit.faults.add(("Dead link", f"no file {page}"))
             elif page in anchors and unquote(fragment) not in anchors[page]:
-                visit.faults.add(("Dead link", f"no anchor {fragment} in {page}"))
+                visit.faults.add(
+                    ("Dead link", f"no anchor {fragment} in {page}")
+                )
 
 
 @cache
 def weigh(file: Path) -> tuple[int, int]:
-    """Return the bytes of a file, and those that a compressing web server sends for it."""
+    """Return the bytes of a file, and those that a compressing server sends for it."""
     content = file.read_bytes()
-    return len(content), len(gzip.compress(content)) if file.suffix in TEXT else len(content)
+    packed = gzip.compress(content) if file.suffix in TEXT else content
+    return len(content), len(packed)
 
 
-def print_weights(visits: list[Visit], base: str, root: Path, files: set[str]) -> None:
+def print_weights(visits: list[Visit], base: str, root: Path) -> None:
+    """Print what a first visit to each page loads from the site."""
     width = max(len(visit.page) for visit in visits)
-    print(f"{'First visit':{width}}         KB  gzipped  requests")
+    print(f"{'First visit':{width}}        KB  gzipped  requests")
     for visit in visits:
-        loaded = {file_of(url, base) for url in visit.requests} & files
-        plain, packed = (sum(weigh(root / file)[i] for file in loaded) / 1000 for i in (0, 1))
-        print(f"{visit.page:{width}} {plain:10,.0f} {packed:8,.0f} {len(visit.requests):9}")
+        files = {root / file_of(url, base) for url in visit.requests}
+        weights = [weigh(file) for file in files if file.is_file()]
+        plain, packed = (
+            sum(weight[i] for weight in weights) / 1000 for i in (0, 1)
+        )
+        count = len(visit.requests)
+        print(f"{visit.page:{width}} {plain:9,.0f} {packed:8,.0f} {count:9}")
 
 
 def print_faults(visits: list[Visit]) -> int:
@@ -231,44 +265,61 @@ def print_faults(visits: list[Visit]) -> int:
     for kind in sorted(faults):
         print(f"\n{kind}")
         for line, modes in faults[kind].items():
-            everywhere = len(modes) == len(WIDTHS) * len(THEMES)
-            print(f"  {line}" + ("" if everywhere else f" ({', '.join(modes)})"))
+            print(
+                f"  {line}"
+                + (f" ({', '.join(modes)})" if len(modes) < MODES else "")
+            )
     return sum(map(len, faults.values()))
 
 
 def find_chromium() -> str | None:
     chosen = os.environ.get("CHROMIUM")
-    names = [chosen] if chosen else ["chromium", "chromium-browser", "google-chrome"]
+    names = (
+        [chosen]
+        if chosen
+        else ["chromium", "chromium-browser", "google-chrome"]
+    )
     return next(filter(None, map(shutil.which, names)), None)
 
 
-def main(root: Path) -> int:
-    files = {file.relative_to(root).as_posix() for file in root.rglob("*") if file.is_file()}
-    # The theme leaves pieces of its templates in _static: no pages.
-    pages = sorted(f for f in files if f.endswith(".html") and not f.startswith("_static/"))
+def main(folder: str = "_build/html") -> int:
+    """Check the site in a folder and return the exit status."""
+    root = Path(folder).resolve()
+    files = {
+        f.relative_to(root).as_posix() for f in root.rglob("*") if f.is_file()
+    }
+    pages = sorted(file for file in files if file.endswith(".html"))
+    # The theme leaves bits of templates there.
+    pages = [page for page in pages if not page.startswith("_static/")]
     chromium = find_chromium()
     if not pages or not chromium:
-        print(NO_CHROMIUM if pages else f"No page in {root}: build the site first (make book).")
+        no_page = f"No page in {root}: build the site first (make book)."
+        print(NO_CHROMIUM if pages else no_page)
         return 2
-    # The site lies in a folder of its host, as it does when published: "/" is outside of it.
+    # The site lies in a folder of its host, as when published: "/" is outside of it.
     server = Server(("127.0.0.1", 0), partial(Handler, directory=root.parent))
     Thread(target=server.serve_forever, daemon=True).start()
     base = f"http://127.0.0.1:{server.server_port}/{root.name}/"
-    nowhere = {"server": "http://127.0.0.1:1", "bypass": "127.0.0.1"}  # for all other hosts
+    # What asks for any other host is sent to a port where nobody answers.
+    proxy = {"server": "http://127.0.0.1:1", "bypass": "127.0.0.1"}
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, proxy=nowhere)
+        browser = playwright.chromium.launch(
+            executable_path=chromium, proxy=proxy
+        )
         visits = visit_all(browser, base, pages)
         browser.close()
     server.shutdown()
 
     check_links(visits, base, files)
-    print_weights(visits[:: len(WIDTHS) * len(THEMES)], base, root, files)
+    print_weights(visits[::MODES], base, root)
     count = print_faults(visits)
     failed = sum(bool(visit.faults) for visit in visits)
-    print(f"\n{len(pages)} pages at {WIDTHS} px, {' and '.join(THEMES)}: {count or 'no'} faults.")
+    print(
+        f"\n{len(pages)} pages, each opened in {MODES} ways: {count or 'no'} faults."
+    )
     print(f"{len(visits) - failed} passed, {failed} failed")
     return 1 if failed else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1] if len(sys.argv) > 1 else "_build/html").resolve()))
+    sys.exit(main(*sys.argv[1:]))
