@@ -30,7 +30,7 @@ lint: $(VENV)/.done  ## ruff, over code and notebooks
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 
-$(VENV)/.done: requirements.txt pyproject.toml
+$(VENV)/.done: requirements.txt
 	@PYTHON="$(PYTHON)" sh tools/set_up.sh
 
 lock:  ## pin in requirements.txt what pyproject.toml asks for (needs uv)

@@ -1,10 +1,10 @@
-"""Open every page of the built site in Chromium; report what readers would stumble over.
+"""Open every page of the built site in Chromium and report what is wrong.
 
     python tools/check_site.py [FOLDER]
 
-FOLDER is ``_build/html`` unless given. Each page is opened at 1280 and at 390 pixels, in
-the light and in the dark. Exit status: 0 without a fault, 1 with one, 2 when nothing could
-be checked.
+FOLDER is ``_build/html`` unless given. Each page is opened at 1280 and at 390
+pixels, in the light and in the dark. Exit status: 0 without a fault, 1 with
+one, 2 when nothing could be checked.
 """
 
 from __future__ import annotations
@@ -33,72 +33,83 @@ from playwright.sync_api import (
 
 WIDTHS = (1280, 390)
 THEMES = ("light", "dark")  # as the browser prefers, which the site follows
-# What a web server compresses.
-TEXT = {".css", ".html", ".js", ".json", ".svg", ".txt"}
 MODES = len(WIDTHS) * len(THEMES)
+COMPRESSED = {
+    ".css",
+    ".html",
+    ".js",
+    ".json",
+    ".svg",
+    ".txt",
+}  # by a web server
 OUTSIDE = "Request to another host"
 NO_CHROMIUM = (
-    "No Chromium found. Install it (Debian, Ubuntu: apt-get install chromium; macOS:"
-    " brew install --cask chromium) or set CHROMIUM to the path of a Chromium or Chrome."
+    "No Chromium found. Install it (Debian, Ubuntu: apt-get install chromium;"
+    " macOS: brew install --cask chromium) or set CHROMIUM to the path of one."
 )
 
-# Runs in a page; returns its faults, the addresses that it links to, and its anchors.
+# Runs in a page; returns its faults, its links and its anchors.
 LOOK = r"""async theme => {
   const faults = [];
   const note = (kind, text) => faults.push([kind, text]);
-  const name = element => element.cloneNode(false).outerHTML.replace(/<\/.*/, '');
+  const all = selector => [...document.querySelectorAll(selector)];
+  const tag = element => element.cloneNode().outerHTML.replace(/<\/.*/, '');
 
   const shown = document.documentElement.dataset.theme ?? theme;
   if (shown !== theme) note('Wrong theme', shown);
 
-  const root = document.scrollingElement;
-  if (root.scrollWidth > root.clientWidth) {
-    const contained = e => e !== document.body && (getComputedStyle(e).position === 'fixed'
-      || getComputedStyle(e.parentElement).overflowX !== 'visible' || contained(e.parentElement));
-    const wide = [...document.body.querySelectorAll('*')].find(
-      e => e.getBoundingClientRect().right > root.clientWidth + 0.5 && !contained(e));
-    note('Sideways scrolling', `${root.scrollWidth} px` + (wide ? `: ${name(wide)}` : ''));
+  const { scrollWidth, clientWidth } = document.scrollingElement;
+  if (scrollWidth > clientWidth) {
+    const contained = e => e !== document.body && (
+      getComputedStyle(e).position === 'fixed'
+      || getComputedStyle(e.parentElement).overflowX !== 'visible'
+      || contained(e.parentElement));
+    const wide = all('body *').find(e =>
+      e.getBoundingClientRect().right > clientWidth + 0.5 && !contained(e));
+    note('Sideways scrolling', `${scrollWidth} px: ${wide ? tag(wide) : ''}`);
   }
 
   await Promise.all([...document.images].map(async image => {
     const alt = image.alt.trim();
-    if (!alt && !image.closest('[role=presentation], [role=none], [aria-hidden=true]'))
-      note('Image without alt text', name(image));
-    if (/\.(avif|gif|jpe?g|png|svg|webp)$/i.test(alt) || /^(\S*\/)?[0-9a-f]{16,}$/i.test(alt))
+    const shown = tag(image);
+    const decoration = '[role=presentation], [role=none], [aria-hidden=true]';
+    if (!alt && !image.closest(decoration))
+      note('Image without alt text', shown);
+    if (/\.(avif|gif|jpe?g|png|svg|webp)$|^(\S*\/)?[0-9a-f]{16,}$/i.test(alt))
       note('Alt text is a file name', alt);
-    const shown = name(image);
     image.loading = 'eager';
     await image.decode().catch(() => note('Image not shown', shown));
   }));
 
-  for (const e of document.querySelectorAll('[rel~=preconnect], [rel~=dns-prefetch]'))
+  for (const e of all('[rel~=preconnect], [rel~=dns-prefetch]'))
     note('Request to another host', e.href);
 
-  for (const e of document.querySelectorAll('.katex-error, mjx-merror, .math code'))
+  for (const e of all('.katex-error, mjx-merror, .math code'))
     note('Formula not rendered', e.textContent);
-  const blocks = new Map();
+  const code = 'code, pre, kbd, samp, script, style, textarea, math, .katex';
+  const block = 'p, li, dt, dd, td, th, div, section, summary, figcaption, body';
+  const texts = new Map();
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   while (walker.nextNode()) {
     const parent = walker.currentNode.parentElement;
-    if (parent.closest('code, pre, kbd, samp, script, style, textarea, math, .katex')) continue;
-    const block = parent.closest('p, li, dt, dd, td, th, div, section, summary, figcaption, body');
-    blocks.set(block, (blocks.get(block) ?? '') + walker.currentNode.data);
+    if (parent.closest(code)) continue;
+    const key = parent.closest(block);
+    texts.set(key, (texts.get(key) ?? '') + walker.currentNode.data);
   }
-  for (const text of blocks.values()) {
-    const raw = text.match(/(\\[(\[]|\\begin\{|\$\$)[^]*|\$[^\s$]([^$]*[^\s$])?\$(?!\d)/);
-    if (raw) note('Formula not rendered', raw[0]);
-  }
+  const raw = /(\\[(\[]|\\begin\{|\$\$)[^]*|\$[^\s$]([^$]*[^\s$])?\$(?!\d)/;
+  for (const text of texts.values())
+    if (raw.test(text)) note('Formula not rendered', text.match(raw)[0]);
 
   return {
     faults,
-    links: [...document.links, ...document.querySelectorAll('link[href]')].map(e => e.href),
-    anchors: [...document.querySelectorAll('[id], a[name]')].flatMap(e => [e.id, e.name]),
+    links: [...document.links, ...all('link[href]')].map(e => e.href),
+    anchors: all('[id], a[name]').flatMap(e => [e.id, e.name]),
   };
 }"""
 
 
 class Handler(SimpleHTTPRequestHandler):
-    """Serves files that the browser may not keep: every visit is a first one."""
+    """Serves files that the browser may not keep: each visit is a first."""
 
     def end_headers(self) -> None:
         self.send_header("Cache-Control", "no-store")
@@ -128,7 +139,7 @@ class Visit:
 
 
 class Tab:
-    """A tab of one width and theme, with storage of its own, for page after page."""
+    """A tab of one width and theme that visits page after page."""
 
     def __init__(
         self, browser: Browser, base: str, width: int, theme: str
@@ -152,7 +163,7 @@ class Tab:
         self.visit.faults.add((kind, text[:160]))
 
     def on_console(self, message: ConsoleMessage) -> None:
-        # A failed request is noted as one; Chromium's line about it would be a second.
+        # A failed request is noted as such; this line would be a second fault.
         fetching = message.text.startswith("Failed to load resource")
         if message.type in ("warning", "error") and not fetching:
             self.note("Console message", f"{message.type}: {message.text}")
@@ -183,7 +194,7 @@ class Tab:
         self.visit.links, self.visit.anchors = seen["links"], seen["anchors"]
 
     def leave(self) -> None:
-        """Let nothing of this visit, kept or still to come, reach the next one."""
+        """Let nothing that the page stored, or says late, reach the next."""
         self.tab.evaluate("localStorage.clear()")
         self.tab.goto("about:blank")
 
@@ -216,30 +227,28 @@ def file_of(address: str, base: str) -> str:
 
 
 def check_links(visits: list[Visit], base: str, files: set[str]) -> None:
-    """Note each link to the site whose file, or whose anchor there, does not exist."""
-    anchors = defaultdict(
-        lambda: {"", "top"}
-    )  # both lead to the head of any page
+    """Note each link into the site that finds no file or no anchor."""
+    anchors = defaultdict(lambda: {"", "top"})  # both lead to a page's head
     for visit in visits:
         anchors[visit.page].update(visit.anchors)
     for visit in visits:
         for link in visit.links:
-            address, _, fragment = link.partition("#")
-            page = file_of(address, base)
+            address, _, anchor = link.partition("#")
+            page, fault = file_of(address, base), None
             if link.startswith(urljoin(base, "/")) and page not in files:
-                visit.faults.add(("Dead link", f"no file {page}"))
-            elif page in anchors and unquote(fragment) not in anchors[page]:
-                visit.faults.add(
-                    ("Dead link", f"no anchor {fragment} in {page}")
-                )
+                fault = f"no file {page}"
+            elif page in anchors and unquote(anchor) not in anchors[page]:
+                fault = f"no anchor {anchor} in {page}"
+            if fault:
+                visit.faults.add(("Dead link", fault))
 
 
 @cache
 def weigh(file: Path) -> tuple[int, int]:
-    """Return the bytes of a file, and those that a compressing server sends for it."""
+    """Return a file's bytes, and those that a compressing server sends."""
     content = file.read_bytes()
-    packed = gzip.compress(content) if file.suffix in TEXT else content
-    return len(content), len(packed)
+    packed = file.suffix in COMPRESSED
+    return len(content), len(gzip.compress(content) if packed else content)
 
 
 def print_weights(visits: list[Visit], base: str, root: Path) -> None:
@@ -249,9 +258,8 @@ def print_weights(visits: list[Visit], base: str, root: Path) -> None:
     for visit in visits:
         files = {root / file_of(url, base) for url in visit.requests}
         weights = [weigh(file) for file in files if file.is_file()]
-        plain, packed = (
-            sum(weight[i] for weight in weights) / 1000 for i in (0, 1)
-        )
+        plain = sum(weight for weight, _ in weights) / 1000
+        packed = sum(weight for _, weight in weights) / 1000
         count = len(visit.requests)
         print(f"{visit.page:{width}} {plain:9,.0f} {packed:8,.0f} {count:9}")
 
@@ -265,58 +273,52 @@ def print_faults(visits: list[Visit]) -> int:
     for kind in sorted(faults):
         print(f"\n{kind}")
         for line, modes in faults[kind].items():
-            print(
-                f"  {line}"
-                + (f" ({', '.join(modes)})" if len(modes) < MODES else "")
-            )
+            where = f" ({', '.join(modes)})" if len(modes) < MODES else ""
+            print(f"  {line}{where}")
     return sum(map(len, faults.values()))
 
 
 def find_chromium() -> str | None:
     chosen = os.environ.get("CHROMIUM")
-    names = (
-        [chosen]
-        if chosen
-        else ["chromium", "chromium-browser", "google-chrome"]
+    usual = ("chromium", "chromium-browser", "google-chrome")
+    return next(
+        filter(None, map(shutil.which, [chosen] if chosen else usual)), None
     )
-    return next(filter(None, map(shutil.which, names)), None)
 
 
 def main(folder: str = "_build/html") -> int:
     """Check the site in a folder and return the exit status."""
     root = Path(folder).resolve()
-    files = {
-        f.relative_to(root).as_posix() for f in root.rglob("*") if f.is_file()
-    }
-    pages = sorted(file for file in files if file.endswith(".html"))
-    # The theme leaves bits of templates there.
-    pages = [page for page in pages if not page.startswith("_static/")]
+    found = (file for file in root.rglob("*") if file.is_file())
+    files = {file.relative_to(root).as_posix() for file in found}
+    # The theme leaves pieces of its templates in _static: no pages.
+    html = sorted(file for file in files if file.endswith(".html"))
+    pages = [file for file in html if not file.startswith("_static/")]
     chromium = find_chromium()
-    if not pages or not chromium:
-        no_page = f"No page in {root}: build the site first (make book)."
-        print(NO_CHROMIUM if pages else no_page)
+    if not pages:
+        print(f"No page in {root}: build the site first (make book).")
         return 2
-    # The site lies in a folder of its host, as when published: "/" is outside of it.
+    if not chromium:
+        print(NO_CHROMIUM)
+        return 2
+    # The site lies in a folder of its host, as when published: "/" is outside.
     server = Server(("127.0.0.1", 0), partial(Handler, directory=root.parent))
     Thread(target=server.serve_forever, daemon=True).start()
     base = f"http://127.0.0.1:{server.server_port}/{root.name}/"
-    # What asks for any other host is sent to a port where nobody answers.
+    # What asks for another host is sent to a port where nobody answers.
     proxy = {"server": "http://127.0.0.1:1", "bypass": "127.0.0.1"}
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=chromium, proxy=proxy
-        )
+        chrome = playwright.chromium
+        browser = chrome.launch(executable_path=chromium, proxy=proxy)
         visits = visit_all(browser, base, pages)
         browser.close()
     server.shutdown()
 
     check_links(visits, base, files)
     print_weights(visits[::MODES], base, root)
-    count = print_faults(visits)
+    count = print_faults(visits) or "no"
+    print(f"\n{len(pages)} pages, each opened in {MODES} ways: {count} faults.")
     failed = sum(bool(visit.faults) for visit in visits)
-    print(
-        f"\n{len(pages)} pages, each opened in {MODES} ways: {count or 'no'} faults."
-    )
     print(f"{len(visits) - failed} passed, {failed} failed")
     return 1 if failed else 0
 
