@@ -14,6 +14,7 @@ import os
 import shutil
 import sys
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache, partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -87,7 +88,7 @@ LOOK = r"""async theme => {
   for (const e of all('.katex-error, mjx-merror, .math code'))
     note('Formula not rendered', e.textContent);
   const code = 'code, pre, kbd, samp, script, style, textarea, math, .katex';
-  const block = 'p, li, dt, dd, td, th, div, section, summary, figcaption, body';
+  const block = 'p, li, dt, dd, td, th, div, section, summary, body';
   const texts = new Map();
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   while (walker.nextNode()) {
@@ -136,27 +137,28 @@ class Visit:
     requests: list[str] = field(default_factory=list)
     links: list[str] = field(default_factory=list)
     anchors: list[str] = field(default_factory=list)
+    broken: bool = False
 
 
 class Tab:
     """A tab of one width and theme that visits page after page."""
 
-    def __init__(
-        self, browser: Browser, base: str, width: int, theme: str
-    ) -> None:
-        self.base, self.host = base, urljoin(base, "/")
-        self.theme, self.mode = theme, f"{width} px {theme}"
-        viewport = {"width": width, "height": 844}
-        self.tab = browser.new_page(viewport=viewport, color_scheme=theme)
-        self.tab.set_default_timeout(15_000)
-        self.tab.on("console", self.on_console)
-        self.tab.on(
-            "pageerror", lambda error: self.note("Script error", str(error))
-        )
-        self.tab.on("request", self.on_request)
-        self.tab.on("requestfailed", self.on_failure)
-        self.tab.on("response", self.on_response)
-        self.tab.on("websocket", lambda socket: self.note(OUTSIDE, socket.url))
+    def __init__(self, browser: Browser, base: str, width: int, theme: str):
+        self.browser, self.base, self.host = browser, base, urljoin(base, "/")
+        self.width, self.theme = width, theme
+        self.open()
+
+    def open(self) -> None:
+        size = {"width": self.width, "height": 844}
+        tab = self.browser.new_page(viewport=size, color_scheme=self.theme)
+        tab.set_default_timeout(15_000)
+        tab.on("console", self.on_console)
+        tab.on("pageerror", lambda error: self.note("Script error", str(error)))
+        tab.on("request", self.on_request)
+        tab.on("requestfailed", self.on_failure)
+        tab.on("response", self.on_response)
+        tab.on("websocket", lambda socket: self.note(OUTSIDE, socket.url))
+        self.tab = tab
 
     def note(self, kind: str, text: str) -> None:
         text = " ".join(text.replace(self.base, "").split())
@@ -182,9 +184,20 @@ class Tab:
         if response.status >= 400:
             self.on_failure(response.request)
 
-    def start(self, page: str) -> None:
-        self.visit = Visit(page, self.mode)
-        self.tab.goto(self.base + page, wait_until="commit")
+    def attempt(self, step: Callable[[Tab], None]) -> None:
+        """Take a step of the visit, unless one before it has failed."""
+        if self.visit.broken:
+            return
+        try:
+            step(self)
+        except Error as error:  # Playwright's own, time-outs among them
+            self.note("Page never ready", error.message)
+            self.visit.broken = True
+            self.tab.close()  # a page that hangs would keep out the next one
+            self.open()
+
+    def start(self) -> None:
+        self.tab.goto(self.base + self.visit.page, wait_until="commit")
 
     def look(self) -> None:
         self.tab.wait_for_load_state("networkidle")
@@ -204,13 +217,12 @@ def visit_all(browser: Browser, base: str, pages: list[str]) -> list[Visit]:
     tabs = [Tab(browser, base, *mode) for mode in product(WIDTHS, THEMES)]
     visits = []
     for page in pages:
-        for step in (partial(Tab.start, page=page), Tab.look, Tab.leave):
+        for tab in tabs:
+            tab.visit = Visit(page, f"{tab.width} px {tab.theme}")
+            visits.append(tab.visit)
+        for step in (Tab.start, Tab.look, Tab.leave):
             for tab in tabs:
-                try:
-                    step(tab)
-                except Error as error:  # Playwright's own, time-outs among them
-                    tab.note("Page not loaded", error.message)
-        visits += [tab.visit for tab in tabs]
+                tab.attempt(step)
     return visits
 
 
@@ -279,11 +291,10 @@ def print_faults(visits: list[Visit]) -> int:
 
 
 def find_chromium() -> str | None:
-    chosen = os.environ.get("CHROMIUM")
     usual = ("chromium", "chromium-browser", "google-chrome")
-    return next(
-        filter(None, map(shutil.which, [chosen] if chosen else usual)), None
-    )
+    chosen = os.environ.get("CHROMIUM")
+    found = map(shutil.which, [chosen] if chosen else usual)
+    return next(filter(None, found), None)
 
 
 def main(folder: str = "_build/html") -> int:

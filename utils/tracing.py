@@ -1,23 +1,26 @@
-"""How NumPy's functions reach the rules of differentiation.
+"""Values that NumPy's functions and Python's operators hand to the engines.
 
-A traced value stands where a plain function f expects a number or an array. Python hands it
-each operator, NumPy each call: ``np.sin(x)`` becomes ``x.__array_ufunc__(np.sin, ...)``,
-``np.sum(x)`` becomes ``x.__array_function__(np.sum, ...)``. Here all are broken down into
-operations of one form,
+A `Traced` value stands where a plain function f expects a number or an array.
+Python hands it each operator, and NumPy each call: ``np.sin(x)`` becomes
+``x.__array_ufunc__(np.sin, ...)``, and ``np.sum(x)`` becomes
+``x.__array_function__(np.sum, ...)``. All end in operations of one form,
 
-    function(*arrays, **static)
+    apply(function, *arrays, **static)
 
-with arrays that may be traced, and settings (an axis, a shape, an index) that may not. What an
-operation does to a tangent, an adjoint or a symbol is said by ``_apply`` in the subclasses
-`Dual`, `Variable` and `Expression`; the derivatives they look up in `utils.rules`.
+with arrays that may be traced, and settings (an axis, a shape, an index) that
+may not. What an operation does to a tangent, an adjoint or a symbol is said by
+``_apply`` in `Dual`, `Variable` and `Expression`.
 
-Derivatives nest: each one that is computed traces on a new, higher level. An operation belongs
-to the highest level among its arguments; what is below is a constant to it, and its value is
-computed by the same call one level down.
+Derivatives nest: each that is computed traces on a new, higher level. An
+operation belongs to the highest level among its arrays. What is below is
+constant to it, and its value is computed by the same function one level down.
 
 References
 ----------
-NumPy's enhancement proposals 13 (``__array_ufunc__``) and 18 (``__array_function__``).
+NumPy enhancement proposals 13 (``__array_ufunc__``) and 18
+(``__array_function__``); for the levels, Siskind and Pearlmutter, "Nesting
+forward-mode AD in a functional framework", Higher-Order and Symbolic
+Computation 21 (2008) 361-376.
 """
 
 from __future__ import annotations
@@ -27,11 +30,14 @@ from collections.abc import Callable
 from itertools import count
 
 import numpy as np
-from numpy.lib.array_utils import normalize_axis_tuple
 
-__all__ = ["Traced", "apply", "bare", "new_level", "no_rule"]
+__all__ = ["FUNCTIONS", "Traced", "apply", "bare", "new_level", "no_rule"]
+
+#: {function of NumPy: what it does, in operations}; see `array_functions`.
+FUNCTIONS: dict[Callable, Callable] = {}
 
 _levels = count(1)
+_INSTEAD = "make a new array, with np.stack, np.concatenate or np.where"
 
 
 def new_level() -> int:
@@ -40,41 +46,55 @@ def new_level() -> int:
 
 
 def apply(function: Callable, *arrays, **static):
-    """Carry out one operation, on the highest level that is found among its arrays."""
+    """Carry out one operation, on the highest level among its arrays."""
     top = None
     for a in arrays:
         if isinstance(a, Traced) and (top is None or a.level > top.level):
             top = a
-    return function(*arrays, **static) if top is None else top._apply(function, arrays, static)
+    if top is None:
+        return function(*arrays, **static)
+    return top._apply(function, arrays, static)
 
 
 def bare(x):
-    """Return the plain number or array at the bottom of a traced value, or x itself."""
+    """Return the plain number or array that x traces, or x itself."""
     while isinstance(x, Traced):
         x = x.value
     return x
 
 
 def no_rule(call: str) -> TypeError:
-    """Return the error for a function that has no derivative here."""
+    """Return the error for a function without a derivative."""
     return TypeError(
-        f"{call} has no rule of differentiation here; utils.rules lists those that have one, "
-        "and f has to be made of them"
+        f"{call} has no rule of differentiation here; f may use the functions "
+        "that utils.rules and utils.array_functions list"
     )
+
+
+def getitem(x, *, index):
+    return x[index]
+
+
+def _array(x):
+    return np.asarray(x) if type(x) in (list, tuple) else x
 
 
 def _operator(function: Callable) -> tuple[Callable, Callable]:
     def method(self, other):
-        return apply(function, self, np.asarray(other) if type(other) is list else other)
+        return apply(function, self, _array(other))
 
     def reflected(self, other):
-        return apply(function, np.asarray(other) if type(other) is list else other, self)
+        return apply(function, _array(other), self)
 
     return method, reflected
 
 
 def _comparison(function: Callable) -> Callable:
     return lambda self, other: function(bare(self), bare(other))
+
+
+def _method(function: Callable) -> Callable:
+    return lambda self, *args, **kwargs: function(self, *args, **kwargs)
 
 
 class Traced:
@@ -85,51 +105,61 @@ class Traced:
     value
         A number, an array, or a traced value of a lower level.
     level : int
-        The level of the derivative that it belongs to.
+        That of the derivative that it belongs to.
     """
 
     __slots__ = ("level", "value")
 
-    def _apply(self, function: Callable, arrays: tuple, static: dict):
+    def _apply(self, function: Callable, arrays: tuple, static: dict) -> Traced:
         raise NotImplementedError
 
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
-        call = f"np.{ufunc.__name__}" + ("" if method == "__call__" else f".{method}")
-        if "out" in kwargs:
-            raise TypeError(f"{call} (out=, or +=) would write a traced value into an array; "
-                            f"{_NEW_ARRAY}")  # fmt: skip
         if kwargs or method != "__call__":
-            raise no_rule(" with ".join([call, *(f"{key}=" for key in kwargs)]))
-        inputs = [np.asarray(a) if isinstance(a, list | tuple) else a for a in inputs]
-        return ufunc(*map(bare, inputs)) if ufunc in _COMPARISONS else apply(ufunc, *inputs)
+            call = f"np.{ufunc.__name__}" + f".{method}" * (
+                method != "__call__"
+            )
+            if "out" in kwargs:
+                raise TypeError(
+                    f"{call} would write into an array (out= or +=); {_INSTEAD}"
+                )
+            raise no_rule(" with ".join([call, *(f"{k}=" for k in kwargs)]))
+        if ufunc in _COMPARISONS:
+            return ufunc(*map(bare, inputs))
+        return apply(ufunc, *map(_array, inputs))
 
     def __array_function__(self, function, types, args, kwargs):
-        call = f"{function.__module__}.{function.__name__}".replace("numpy", "np", 1)
         if function in _QUESTIONS:
             return function(*map(bare, args), **kwargs)
-        if function not in _FUNCTIONS:
+        module = function.__module__.replace("numpy", "np", 1)
+        call = f"{module}.{function.__name__}"
+        if function not in FUNCTIONS:
             raise no_rule(call)
-        steps = _FUNCTIONS[function]
+        steps = FUNCTIONS[function]
         accepted = steps.__code__.co_varnames[: steps.__code__.co_argcount]
         for key in kwargs.keys() - set(accepted):
-            raise TypeError(f"{call} of a traced value takes {', '.join(accepted)}; got {key}=")
+            raise TypeError(
+                f"{call} of a {self._kind} takes no {key}=; accepted are "
+                + ", ".join(accepted)
+            )
         return steps(*args, **kwargs)
 
     def __array__(self, dtype=None, copy=None):
         raise TypeError(
-            f"a {type(self).__name__} does not fit into a NumPy array, which would lose its "
-            f"derivative; {_NEW_ARRAY}"
+            f"an array made of a {self._kind} would lose its derivative; {_INSTEAD}"
         )
 
     def __float__(self):
         raise TypeError(
-            f"float() would lose the derivative of a {type(self).__name__}; use NumPy's functions, "
-            "np.sin and not math.sin"
+            f"float() of a {self._kind} would lose its derivative; use NumPy's "
+            "functions, np.sin and not math.sin"
         )
 
     def __setitem__(self, index, value):
-        raise TypeError(f"the entries of a {type(self).__name__} cannot be written; {_NEW_ARRAY}")
+        raise TypeError(
+            f"the entries of a {self._kind} cannot be written; {_INSTEAD}"
+        )
 
+    _kind = property(lambda self: type(self).__name__)
     __hash__ = object.__hash__
     __add__, __radd__ = _operator(operator.add)
     __sub__, __rsub__ = _operator(operator.sub)
@@ -167,137 +197,19 @@ class Traced:
     size = property(lambda self: self.value.size)
     dtype = property(lambda self: self.value.dtype)
     T = property(lambda self: np.transpose(self))
+    sum, mean = _method(np.sum), _method(np.mean)
+    max, min = _method(np.max), _method(np.min)
 
     def reshape(self, *shape):
-        return np.reshape(self, shape[0] if len(shape) == 1 else shape)
+        return np.reshape(self, shape if len(shape) > 1 else shape[0])
 
     def transpose(self, *axes):
-        return np.transpose(self, axes[0] if len(axes) == 1 else axes or None)
-
-    def sum(self, axis=None, keepdims=False):
-        return np.sum(self, axis=axis, keepdims=keepdims)
-
-    def mean(self, axis=None, keepdims=False):
-        return np.mean(self, axis=axis, keepdims=keepdims)
-
-    def max(self, axis=None, keepdims=False):
-        return np.max(self, axis=axis, keepdims=keepdims)
-
-    def min(self, axis=None, keepdims=False):
-        return np.min(self, axis=axis, keepdims=keepdims)
+        return np.transpose(self, axes if len(axes) > 1 else (*axes, None)[0])
 
 
-# Operations that move numbers: arrays in front, settings behind the star.
-
-
-def getitem(x, *, index):
-    return x[index]
-
-
-def scatter(x, *, index, shape):
-    """The transpose of getitem: zeros, to which x is added at index."""
-    if isinstance(x, Traced):
-        return apply(scatter, x, index=index, shape=shape)
-    whole = np.zeros(shape, x.dtype)
-    np.add.at(whole, index, x)
-    return whole
-
-
-def reshape(x, *, shape):
-    return np.reshape(x, shape)
-
-
-def transpose(x, *, axes):
-    return np.transpose(x, axes)
-
-
-def broadcast(x, *, shape):
-    return np.broadcast_to(x, shape)
-
-
-def concatenate(*parts, axis):
-    return np.concatenate(parts, axis)
-
-
-def where(a, b, *, mask):
-    return np.where(mask, a, b)
-
-
-# NumPy's functions, broken down into operations.
-
-
-def _reduction(function: Callable) -> Callable:
-    def steps(a, axis=None, keepdims=False):
-        axis = range(a.ndim) if axis is None else normalize_axis_tuple(axis, a.ndim)
-        return apply(function, a, axis=tuple(axis), keepdims=keepdims)
-
-    return steps
-
-
-def _transpose(a, axes=None):
-    axes = range(a.ndim)[::-1] if axes is None else normalize_axis_tuple(axes, a.ndim)
-    return apply(transpose, a, axes=tuple(axes))
-
-
-def _swapaxes(a, axis1, axis2):
-    axes = list(range(a.ndim))
-    axes[axis1], axes[axis2] = axes[axis2], axes[axis1]
-    return np.transpose(a, axes)
-
-
-def _concatenate(arrays, axis=0):
-    parts = [a if isinstance(a, Traced) else np.asarray(a) for a in arrays]
-    return apply(concatenate, *parts, axis=normalize_axis_tuple(axis, parts[0].ndim)[0])
-
-
-def _stack(arrays, axis=0):
-    return np.concatenate([np.expand_dims(a, axis) for a in arrays], axis)
-
-
-def _where(condition, x, y):
-    return apply(where, x, y, mask=bare(condition))
-
-
-def _clip(a, a_min=None, a_max=None):
-    a = a if a_min is None else np.maximum(a, a_min)
-    return a if a_max is None else np.minimum(a, a_max)
-
-
-def _dot(a, b):
-    if np.ndim(a) > 2 or np.ndim(b) > 2:
-        raise no_rule("np.dot of more than two dimensions (np.matmul has one)")
-    return a @ b if np.ndim(a) and np.ndim(b) else a * b
-
-
-_FUNCTIONS = {
-    np.sum: _reduction(np.sum),
-    np.mean: _reduction(np.mean),
-    np.max: _reduction(np.max),
-    np.amax: _reduction(np.max),
-    np.min: _reduction(np.min),
-    np.amin: _reduction(np.min),
-    np.reshape: lambda a, shape: apply(reshape, a, shape=shape),
-    np.ravel: lambda a: np.reshape(a, -1),
-    np.squeeze: lambda a, axis=None: np.reshape(a, np.squeeze(bare(a), axis).shape),
-    np.expand_dims: lambda a, axis: np.reshape(a, np.expand_dims(bare(a), axis).shape),
-    np.broadcast_to: lambda array, shape: apply(broadcast, array, shape=shape),
-    np.transpose: _transpose,
-    np.swapaxes: _swapaxes,
-    np.concatenate: _concatenate,
-    np.stack: _stack,
-    np.where: _where,
-    np.clip: _clip,
-    np.dot: _dot,
-    np.outer: lambda a, b: np.reshape(a, (-1, 1)) * np.reshape(b, (1, -1)),
-}
-
-#: What is answered for the plain value: the result has no derivative.
-_COMPARISONS = {
-    np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal,
-    np.isfinite, np.isinf, np.isnan, np.signbit,
-}  # fmt: skip
-_QUESTIONS = {
-    np.shape, np.ndim, np.size, np.zeros_like, np.ones_like, np.argmax, np.argmin, np.argsort,
-    np.any, np.all, np.allclose, np.isclose, np.array_equal,
-}  # fmt: skip
-_NEW_ARRAY = "make a new array, with np.stack, np.concatenate or np.where"
+# What is asked of the plain value, for the answer has no derivative.
+_COMPARISONS = {np.equal, np.not_equal, np.less, np.less_equal}
+_COMPARISONS |= {np.greater, np.greater_equal, np.isfinite, np.isinf, np.isnan}
+_QUESTIONS = {np.shape, np.ndim, np.size, np.zeros_like, np.ones_like}
+_QUESTIONS |= {np.argmax, np.argmin, np.argsort, np.any, np.all}
+_QUESTIONS |= {np.allclose, np.isclose, np.array_equal}
