@@ -300,6 +300,22 @@ def test_two_edges_are_two_arrows():
     assert len(set(starts)) == 4
 
 
+def test_no_two_arrows_end_in_one_point():
+    with tf.Graph().as_default():
+        x = placeholder(tf.float32, [], name="x")
+        z = x * tf.sin(x)
+        graph = from_tensorflow(z, x, gradients=tf.gradients(z, x))
+    for direction in ("right", "down"):
+        ends = [
+            tuple(arrow._posA_posB[end].round(6))
+            for arrow in parts(
+                draw(graph, direction=direction), FancyArrowPatch
+            )
+            for end in (0, 1)
+        ]
+        assert len(set(ends)) == len(ends)
+
+
 def places(graph, direction=None):
     boxes = parts(draw(graph, direction=direction), AnnotationBbox)
     return dict(zip(graph, (box.xy for box in boxes), strict=True))
@@ -316,14 +332,14 @@ def test_directions():
 
 
 def test_gradient_ops_stand_apart():
+    forward, backward = ["x1", "y1", "x2", "y2"], ["g", "dx"]
     graph = nx.MultiDiGraph()
-    graph.add_nodes_from(["x", "w", "v", "y"])
-    graph.add_nodes_from(["seed", "dy", "dx"], kind="gradient")
-    graph.add_edges_from([("x", "y"), ("w", "y"), ("v", "y"), ("x", "dy")])
-    graph.add_edges_from([("seed", "dx"), ("dy", "dx")])
+    graph.add_nodes_from(forward[:2])
+    graph.add_nodes_from(backward, kind="gradient")
+    graph.add_nodes_from(forward[2:])
+    graph.add_edges_from([("x1", "y1"), ("x2", "y2"), ("x1", "g"), ("g", "dx")])
     x = {node: place[0] for node, place in places(graph, "down").items()}
-    forward = max(x[node] for node in ("x", "v", "w", "y"))
-    assert forward < min(x[node] for node in ("dy", "seed", "dx"))
+    assert max(x[n] for n in forward) < min(x[n] for n in backward)
 
 
 def test_crossings_are_avoided():

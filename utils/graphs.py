@@ -245,7 +245,7 @@ def _evaluate(
         wanted = {}
         for name, tensor in zip(result, nodes, strict=True):
             wanted[name, "value"] = reads(tensor)[0]
-            # One call for each: an x among others may get what it alone would not.
+            # One call for each: among others, an integer gets a gradient.
             slope = tf.gradients(ys, tensor)[0] if adjoints else None
             if slope is not None:
                 wanted[name, "adjoint"] = tf.convert_to_tensor(slope)
@@ -285,8 +285,8 @@ def draw(
         Nodes, and edges as pairs of nodes, to draw heavier.
     direction
         ``"right"`` or ``"down"``; without one, to the right if that fits the
-        width or is the narrower. Gradient ops stand apart, below or on the right, and run the
-        other way.
+        width or is the narrower. Gradient ops stand apart, below or on the
+        right, and run the other way.
     caption
         A line above the drawing.
 
@@ -330,7 +330,8 @@ def draw(
     boxes = {}
     for node in order:
         data, color = graph.nodes[node], "backward" if node in back else None
-        lines = [TextArea(data.get("label", node), textprops={"size": 12})]
+        words = {"size": 12, "multialignment": "center"}
+        lines = [TextArea(data.get("label", node), textprops=words)]
         for key, (symbol, meaning) in _ROWS.items():
             if key in data and key in show:
                 words = {"size": 12, "color": COLORS[color or meaning]}
@@ -372,6 +373,7 @@ def draw(
         box.xy = box.xybox = np.dot(places[node], turn)
     for tail, head, cut, points, codes in routes:
         path = Path(np.dot(points, turn), codes)
+        kept = head in back and tail not in back  # a value for the way back
         arrow = FancyArrowPatch(
             *path.vertices[[0, -1]],
             connectionstyle=_Along(path, ax),
@@ -380,20 +382,15 @@ def draw(
             arrowstyle="-|>",
             mutation_scale=12,
             color=COLORS["backward" if {tail, head} <= back else "plain"],
-            linestyle="--"
-            if cut
-            else ":"
-            if tail not in back and head in back
-            else "-",
+            linestyle="--" if cut else ":" if kept else "-",
             linewidth=3 if (tail, head) in marked else 1.4,
             zorder=4,  # after the boxes, which find their places when drawn
         )
         ax.add_artist(arrow)
         if cut:
             middle = path.vertices[2:4].mean(axis=0)
-            ax.plot(
-                *middle, "x", ms=11, mew=3, color=COLORS["backward"], zorder=5
-            )
+            cross = {"ms": 11, "mew": 3, "color": COLORS["backward"]}
+            ax.plot(*middle, "x", zorder=5, **cross)
 
     low, high = np.sort(np.dot([(0, 0), extent], turn), axis=0)
     if own:
@@ -504,10 +501,14 @@ def _layout(graph, sizes, back, room) -> tuple[dict, list, tuple]:
     gap = np.clip(gap, 30, 70)
     middle = _MARGIN + thick.cumsum() - thick / 2 + gap * np.arange(len(thick))
 
+    def toward(k: int, m: int) -> int:
+        """The side on which an arrow leaves layer k for layer m."""
+        return 1 if m > k or m == k < len(thick) - 1 else -1
+
     ports, offset = defaultdict(list), {}
     for i, (chain, _) in enumerate(chains):
         for node, onward, e in (*chain[:2], 0), (*chain[:-3:-1], -1):
-            face = node, np.sign(level[onward] - level[node])
+            face = node, toward(level[node], level[onward])
             ports[face].append((x[onward], i, e))
     for (node, _), arrows in ports.items():
         spread = min(14, sizes[node][0] / len(arrows))
@@ -521,7 +522,7 @@ def _layout(graph, sizes, back, room) -> tuple[dict, list, tuple]:
         layers = [level[item] for item in chain]
         points, codes = [(at[0], middle[layers[0]])], [Path.MOVETO]
         for (a, k), (b, m) in pairwise(zip(at, layers, strict=True)):
-            up = 1 if m > k or m == k < len(thick) - 1 else -1
+            up = toward(k, m)
             leave = middle[k] + up * thick[k] / 2
             turn = leave + up * gap / 2
             arrive = leave if m == k else leave + up * gap
