@@ -271,6 +271,13 @@ def test_dtypes_are_those_of_the_block(dtype):
     assert all(g is not None for g in tape.gradient(y, weights))
 
 
+def test_what_the_block_computes_in_float64_is_not_cast_on_the_way():
+    block = Layer(lambda x, noisy: x * 1.0)
+    block.dtype_policy = "float64"
+    x = tf.constant([1 + 1e-12], tf.float64)
+    np.testing.assert_array_equal(wrap(block)(x), x)
+
+
 def test_fit_under_a_mixed_precision_policy():
     keras.config.set_dtype_policy("mixed_float16")
     try:

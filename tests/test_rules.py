@@ -190,6 +190,20 @@ def test_second_derivatives_of_powers_at_zero():
         )
 
 
+@pytest.mark.parametrize("b", [-1.0, 0.0, 1.0, 2.5])
+def test_mixed_second_derivatives_of_powers(b):
+    # a**(b - 1) * (1 + b * log(a)); an exponent of 0 is not a constant 1.
+    expected = 2 ** (b - 1) * (1 + b * np.log(2))
+    by_b = reverse_mode.gradient(
+        lambda b: reverse_mode.gradient(lambda a: a**b, 2.0), b
+    )
+    by_a = reverse_mode.gradient(
+        lambda a: reverse_mode.gradient(lambda b: a**b, b), 2.0
+    )
+    assert by_b == pytest.approx(expected, rel=1e-14)
+    assert by_a == pytest.approx(expected, rel=1e-14)
+
+
 def test_warnings_are_numpys_own():
     with pytest.warns(RuntimeWarning, match="divide by zero"):
         forward_mode.derivative(np.sqrt, 0.0)

@@ -98,7 +98,6 @@ class ForwardBackward(keras.layers.Layer):
         self.block = block
         self.forward = dict(forward)
         self.backward = dict(backward)
-        self.supports_masking = True
 
     def call(self, inputs):
         with keras.StatelessScope() as scope:  # leaves no trace

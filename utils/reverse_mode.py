@@ -297,9 +297,9 @@ def _adjoints(inputs: list[Variable], y, adjoint=None) -> list:
     results = [adjoint]
     for x in inputs:
         g = np.zeros(x.shape, x.dtype) if x.adjoint is None else x.adjoint
-        # Sums pass an adjoint on as it is. No two results may share memory.
-        alone = isinstance(g, Traced) or (g.base is None and g.dtype == x.dtype)
-        if not alone or any(g is other for other in results):
-            g = np.array(g, x.dtype)
+        # Sums hand an adjoint on as it is, but no two results share memory.
+        if not isinstance(g, Traced):
+            alone = g.base is None and all(g is not other for other in results)
+            g = g if alone and g.dtype == x.dtype else np.array(g, x.dtype)
         results.append(g)
     return results[1:]

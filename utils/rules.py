@@ -53,9 +53,9 @@ def zero(*_):
 
 
 def _power_a(a, b, y):
-    # b * a**(b - 1), and 0 where b == 0: there the exponent stays 0, for 0 times
-    # 0**-1 is NaN. No log of a is taken: (-2)**3 is as good as 2**3.
-    return b * a ** (b - (b != 0))
+    # b * a**(b - 1). At a = b = 0 that would be 0 times 0**-1, NaN: 1**-1 is taken.
+    # There is no log of a in it: (-2)**3 is as good as 2**3.
+    return b * (a + ((a == 0) & (b == 0))) ** (b - 1)
 
 
 def _power_b(a, b, y):
