@@ -19,7 +19,11 @@ os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"
 os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
 
 METADATA = {
-    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+    "kernelspec": {
+        "display_name": "Python 3",
+        "language": "python",
+        "name": "python3",
+    },
     "language_info": {"name": "python"},
 }
 
@@ -28,7 +32,11 @@ def run(path: Path) -> None:
     book = nbformat.read(path, as_version=4)
     folder = {"metadata": {"path": str(path.parent)}}
     NotebookClient(
-        book, timeout=300, record_timing=False, coalesce_streams=True, resources=folder
+        book,
+        timeout=300,
+        record_timing=False,
+        coalesce_streams=True,
+        resources=folder,
     ).execute()
     book.metadata = nbformat.from_dict(METADATA)
     nbformat.write(book, path)

@@ -130,7 +130,7 @@ def derivative(f: Callable, x):
 
     Returns
     -------
-    numpy.ndarray or scalar
+    numpy.ndarray
         Of the shape of f(x), from one run of f. Where f(x) does not depend on
         x it is 0.
 
@@ -173,7 +173,7 @@ def jvp(f: Callable, x, v):
 
     Returns
     -------
-    numpy.ndarray or scalar
+    numpy.ndarray
         J v, of the shape of the result of f, from one run of f.
 
     Raises
@@ -204,7 +204,7 @@ def jacobian(f: Callable, *args):
 
     Returns
     -------
-    numpy.ndarray or scalar, or a tuple of these
+    numpy.ndarray
         For each argument an array of shape (shape of the result of f) + (shape
         of the argument). One argument: no tuple.
 

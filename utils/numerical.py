@@ -73,7 +73,7 @@ def derivative(f: Callable, x, *, method: str = "central", step=None):
 
     Returns
     -------
-    numpy.ndarray or NumPy scalar
+    numpy.ndarray
         Of the dtype of x, and of the shape of f(x); that is the shape that x
         and ``step`` have together, if it is not that of a number.
 
@@ -118,7 +118,7 @@ def gradient(f: Callable, *args, method: str = "central", step=None):
 
     Returns
     -------
-    numpy.ndarray or NumPy scalar, or a tuple of these
+    numpy.ndarray
         For each argument its slopes, in its shape and dtype; for one argument
         no tuple.
 
@@ -151,7 +151,7 @@ def jacobian(f: Callable, *args, method: str = "central", step=None):
 
     Returns
     -------
-    numpy.ndarray, or a tuple of these
+    numpy.ndarray
         For each argument an array of shape (shape of the result of f) + (shape
         of the argument). For one argument no tuple.
 

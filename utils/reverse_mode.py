@@ -156,7 +156,7 @@ def gradient(f: Callable, *args):
 
     Returns
     -------
-    numpy.ndarray or scalar, or a tuple of these
+    numpy.ndarray
         For each argument the derivatives, in its shape and dtype, from one run
         of f and one walk back; 0 where f does not depend on it. One argument:
         no tuple.
@@ -199,7 +199,7 @@ def vjp(f: Callable, x, u):
 
     Returns
     -------
-    numpy.ndarray or scalar, or a tuple of these
+    numpy.ndarray
         J^T u, like x, from one run of f and one walk back.
 
     Raises

@@ -8,7 +8,9 @@ be read, evaluated, and differentiated again.
 
 This third engine that reads `utils.rules` shows that it fits on a page. For
 real work there is SymPy, which simplifies; here a few rewritings keep zeros and
-ones out of sight.
+ones out of sight. A formula is made before there are numbers to look at, so
+what the rules do for powers of 0 is not in it; and the walk is recursive, so a
+formula nested some hundred deep is too deep for Python.
 """
 
 from __future__ import annotations
@@ -30,9 +32,7 @@ class Expression(Node):
     """A formula: an operation on formulas and numbers."""
 
     __slots__ = ()
-    level = (
-        -1
-    )  # below all that is traced: duals and variables may carry formulas
+    level = -1  # the lowest: duals and variables may carry formulas
     shape, ndim, size, dtype = (), 0, 1, np.dtype(float)
     __eq__, __ne__, __hash__ = object.__eq__, object.__ne__, object.__hash__
 
@@ -86,7 +86,7 @@ def differentiate(f: Expression, x: Expression):
 
     Returns
     -------
-    Expression or scalar
+    Expression or float
         What f uses twice is differentiated once, and used twice again.
 
     Examples
@@ -138,15 +138,14 @@ def evaluate(f: Expression, **values):
         return f
     known = {}
     for node in wengert_list(f):
-        if node.function is None and node.name not in values:
-            raise TypeError(
-                f"{node.name} has no value; got {', '.join(values) or 'none'}"
-            )
-        arguments = [
-            v if p is None else known[p.index]
-            for v, p in zip(node.values, node.parents)
-        ]
-        known[node.index] = (
-            node.function(*arguments) if node.function else values[node.name]
-        )
+        if node.function is not None:
+            pairs = zip(node.values, node.parents)
+            operands = [v if p is None else known[p.index] for v, p in pairs]
+            known[node.index] = node.function(*operands)
+        elif node.name in values:
+            x = values[node.name]
+            known[node.index] = np.float64(x) if type(x) in (int, float) else x
+        else:
+            given = ", ".join(values) or "none"
+            raise TypeError(f"{node.name} has no value; given are {given}")
     return known[f.index]

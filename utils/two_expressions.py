@@ -85,7 +85,9 @@ def _value_of_first(first: tf.Tensor, second: tf.Tensor):
 
 def _tensor(x: object) -> tf.Tensor:
     # Variables (tf's, and Keras's, which have __tf_tensor__) are read where they are used.
-    if not isinstance(x, tf.Tensor | tf.Variable) and not hasattr(x, "__tf_tensor__"):
+    if not isinstance(x, tf.Tensor | tf.Variable) and not hasattr(
+        x, "__tf_tensor__"
+    ):
         raise TypeError
     try:
         return tf.convert_to_tensor(x)

@@ -131,7 +131,7 @@ def parameter_names(f: Callable, n: int) -> list[str]:
 def _spell(node: Node, binds: int) -> str:
     """Write a node as it can stand beside a sign that binds so strongly."""
     if node.function is operator.neg:
-        text, own = "-" + _operand(node, 0, 5), 5
+        text, own = "-" + _operand(node, 0, 6), 5
     elif node.function in SIGNS:
         sign, own = SIGNS[node.function]
         left = _operand(node, 0, own + (sign == "**"))
