@@ -23,7 +23,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from utils.rules import one
 from utils.tracing import FUNCTIONS, Traced, apply, bare, getitem, no_rule
 
-__all__ = ["BILINEAR", "LINEAR", "REDUCTIONS", "unbroadcast"]
+__all__ = ["BILINEAR", "LINEAR", "REDUCTIONS", "kept_shape", "unbroadcast"]
 
 # The operations. Arrays stand in front of the star, settings behind it.
 

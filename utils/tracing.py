@@ -31,7 +31,15 @@ from itertools import count
 
 import numpy as np
 
-__all__ = ["FUNCTIONS", "Traced", "apply", "bare", "new_level", "no_rule"]
+__all__ = [
+    "FUNCTIONS",
+    "Traced",
+    "apply",
+    "bare",
+    "getitem",
+    "new_level",
+    "no_rule",
+]
 
 #: {function of NumPy: what it does, in operations}; see `array_functions`.
 FUNCTIONS: dict[Callable, Callable] = {}
@@ -72,6 +80,7 @@ def no_rule(call: str) -> TypeError:
 
 
 def getitem(x, *, index):
+    """Take entries of x: what ``x[index]`` is, as an operation."""
     return x[index]
 
 

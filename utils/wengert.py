@@ -64,14 +64,12 @@ class Node(Traced):
     def _arguments(self, arrays: tuple) -> tuple[tuple, tuple]:
         """Values and parents of an operation on this level."""
         kind, level = type(self), self.level
-        parents = tuple(
-            [
-                a if isinstance(a, kind) and a.level == level else None
-                for a in arrays
-            ]
-        )
-        values = [a if p is None else p.value for a, p in zip(arrays, parents)]
-        return tuple(values), parents
+        values, parents = [], []
+        for a in arrays:
+            mine = isinstance(a, kind) and a.level == level
+            values.append(a.value if mine else a)
+            parents.append(a if mine else None)
+        return tuple(values), tuple(parents)
 
     def _record(
         self, function=None, values=(), parents=(), static=None, name=""
