@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 import uuid
 from pathlib import Path
 
 import nbval.kernel
+import pytest
 from traitlets import default
 
 # TensorFlow's start-up lines carry times and process ids; both settings are needed to
@@ -32,3 +34,14 @@ if os.name == "posix":
             return str(Path(SOCKETS.name) / uuid.uuid4().hex[:12])
 
     nbval.kernel.KernelManager = SocketKernelManager
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip, with a reason, what this machine cannot run."""
+    if shutil.which("g++"):
+        return
+    skip = pytest.mark.skip(reason="needs a C++ compiler: there is no g++ here")
+    for item in items:
+        cell = getattr(item, "cell", None)  # nbval's items have one
+        if cell and "needs-compiler" in cell.metadata.get("tags", []):
+            item.add_marker(skip)
