@@ -19,8 +19,9 @@ from matplotlib.offsetbox import AnnotationBbox
 from matplotlib.patches import FancyArrowPatch
 from matplotlib.path import Path
 
+from utils import forward_mode, reverse_mode
 from utils.figures import use_style
-from utils.graphs import TRIVIAL, draw, from_tensorflow
+from utils.graphs import TRIVIAL, draw, from_tensorflow, from_trace
 
 placeholder = tf.compat.v1.placeholder
 
@@ -458,3 +459,30 @@ def test_same_picture_in_each_process():
         for seed in ("1", "2")
     }
     assert len(outputs) == 1
+
+
+def test_a_trace_of_the_books_engines():
+    def f(x, y):
+        return np.sin(x) - y**3
+
+    backward = from_trace(reverse_mode.trace(f, (3.0, 5.0)))
+    assert [node["label"] for _, node in backward.nodes(data=True)] == [
+        "x",
+        "y",
+        "v1 = sin(x)",
+        "v2 = y ** 3",
+        "v3 = v1 - v2",
+    ]
+    assert list(backward.edges()) == [
+        ("x", "v1"),
+        ("y", "v2"),
+        ("v1", "v3"),
+        ("v2", "v3"),
+    ]
+    assert backward.nodes["y"]["adjoint"] == -75.0
+    assert "tangent" not in backward.nodes["y"]
+    forward = from_trace(forward_mode.trace(f, (3.0, 5.0), (0.0, 1.0)))
+    assert forward.nodes["v3"]["tangent"] == -75.0
+    assert "adjoint" not in forward.nodes["v3"]
+    twice = from_trace(reverse_mode.trace(lambda x: x + x, 2.0))
+    assert twice.number_of_edges("x", "v1") == 2

@@ -12,7 +12,8 @@ they are computed. Their attributes, all optional:
   pass.
 
 An edge with ``cut=True`` lets no gradient back. `from_tensorflow` describes a
-graph of TensorFlow so; `draw` draws what is described so, whoever made it.
+graph of TensorFlow so, and `from_trace` a run of the book's own engines; `draw`
+draws what is described so, whoever made it.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from utils.figures import COLORS
 if TYPE_CHECKING:
     import tensorflow as tf
 
-__all__ = ["TRIVIAL", "draw", "from_tensorflow"]
+__all__ = ["TRIVIAL", "draw", "from_tensorflow", "from_trace"]
 
 _SHAPES = {"Shape", "ShapeN", "Size", "Rank", "BroadcastGradientArgs"}
 TRIVIAL = frozenset(_SHAPES | {"Const", "Identity", "NoOp", "ReadVariableOp"})
@@ -253,6 +254,46 @@ def _evaluate(
             nx.set_node_attributes(result, None, "adjoint")
         for (name, key), number in session.run(wanted, feed).items():
             result.nodes[name][key] = number
+
+
+def from_trace(nodes: Sequence) -> nx.MultiDiGraph:
+    """Describe the Wengert list of one of the book's own engines.
+
+    Parameters
+    ----------
+    nodes
+        What `utils.forward_mode.trace` or `utils.reverse_mode.trace` returned.
+
+    Returns
+    -------
+    networkx.MultiDiGraph
+        Nodes are the names of the lines; each has its ``value``, and its
+        ``tangent`` or ``adjoint``.
+
+    Examples
+    --------
+    >>> from utils.reverse_mode import trace
+    >>> graph = from_trace(trace(lambda x, y: x * y + x, (2.0, 3.0)))
+    >>> for _, node in graph.nodes(data=True):
+    ...     print(f"{node['label']:11} {node['value']:.0f} {node['adjoint']:.0f}")
+    x           2 4
+    y           3 2
+    v1 = x * y  6 1
+    v2 = v1 + x 8 1
+    """
+    graph = nx.MultiDiGraph()
+    for node in nodes:
+        if node.function is None:
+            known = {"label": node.name, "kind": "input"}
+        else:
+            known = {"label": f"{node.name} = {node.expression}", "kind": "op"}
+        for row in _ROWS:
+            if hasattr(node, row):
+                known[row] = getattr(node, row)
+        graph.add_node(node.name, **known)
+        parents = (parent for parent in node.parents if parent is not None)
+        graph.add_edges_from((parent.name, node.name) for parent in parents)
+    return graph
 
 
 def draw(
