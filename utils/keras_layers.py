@@ -43,7 +43,8 @@ class ForwardBackward(keras.layers.Layer):
     -----
     The join is the same in training and in inference, so the value is that of ``forward``
     always: a quantizer quantizes in ``predict``, too. ``training`` reaches the block by
-    itself, with the same value in both calls. For one call only, call ``layer.block``.
+    itself, with the same value in both calls. XLA, and a graph of known shapes, drop the
+    backward call where nobody differentiates; for one call elsewhere, call ``layer.block``.
 
     Both calls start from the same state, and what is left behind is what the forward call
     leaves: the moving statistics of a batch normalization are updated once, by the
@@ -51,6 +52,8 @@ class ForwardBackward(keras.layers.Layer):
     added once, and is differentiated as it stands. This holds for state in Keras variables
     and for random numbers from a `keras.random.SeedGenerator`, one to each layer, as
     Keras's own layers have it; not for `tf.random`.
+
+    To load a saved model in another process, import this module first.
 
     A weight that only the forward call uses gets the gradient None, and ``fit`` warns. If no
     weight at all is reached, the optimizer raises.
