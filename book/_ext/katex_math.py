@@ -45,7 +45,9 @@ def html(translator, node: nodes.Node, source: str, display: bool) -> str:
         return app.katex.call("katex.renderToString", source, options)
     except Exception as error:  # whatever V8 reports
         reason = " ".join(str(error).split())[:200]
-        logger.warning("KaTeX cannot read %r: %s", source, reason, location=node)
+        logger.warning(
+            "KaTeX cannot read %r: %s", source, reason, location=node
+        )
         return f"<code>{escape(source)}</code>"
 
 
@@ -64,7 +66,9 @@ def visit_display(self, node: nodes.math_block) -> None:
     self.body.append(self.starttag(node, "div", CLASS="math math-display"))
     self.body.append(html(self, node, source.strip(), True))
     if node["number"]:
-        self.body.append(f'<span class="eqno">({get_node_equation_number(self, node)})')
+        self.body.append(
+            f'<span class="eqno">({get_node_equation_number(self, node)})'
+        )
         self.add_permalink_ref(node, "Link to this equation")
         self.body.append("</span>")
     self.body.append("</div>\n")
@@ -73,7 +77,9 @@ def visit_display(self, node: nodes.math_block) -> None:
 
 def setup(app: Sphinx) -> dict[str, bool]:
     app.add_config_value("katex_macros", {}, "env")
-    app.add_html_math_renderer("katex", (visit_inline, None), (visit_display, None))
+    app.add_html_math_renderer(
+        "katex", (visit_inline, None), (visit_display, None)
+    )
     app.connect("builder-inited", start)
     app.connect("build-finished", stop)
     return {"parallel_read_safe": True, "parallel_write_safe": False}
