@@ -347,7 +347,7 @@ def _is_usual(use: Use) -> bool:
     """Whether a cut is no news: a comparison, or inside of a library."""
     op, called = use.step.op, lines_of(use.step.op)[1]
     inner = op.type == "StopGradient" and "stop_gradient" not in called[:1]
-    return inner or all(tensor.dtype == tf.bool for tensor in op.outputs)
+    return inner or {tensor.dtype for tensor in op.outputs} == {tf.bool}
 
 
 def _places(kind: str, uses: list[Use]) -> tuple[Place, ...]:
