@@ -25,6 +25,11 @@ NOISY, CLEAN = {"noisy": True}, {"noisy": False}
 X = tf.random.Generator.from_seed(1).normal([8, 3])
 
 
+@pytest.fixture(autouse=True)
+def _same_weights_in_every_run():
+    keras.utils.set_random_seed(0)
+
+
 @keras.saving.register_keras_serializable(package="tests")
 class Noise(keras.layers.Layer):
     """Multiply by a draw from U(0.5, 1.5)."""
@@ -102,7 +107,9 @@ def test_value_of_one_call_and_derivatives_of_the_other(mode, training):
     assert not np.allclose(y, clean, rtol=0.01)
     expected = tape.gradient(clean, [X, *weights], output_gradients=2 * y)
     for gradient, wanted in zip(gradients, expected):
-        np.testing.assert_allclose(gradient, wanted, rtol=1e-5, atol=1e-6)
+        # float32: a small entry has the rounding of the large ones beside it
+        near = 1e-5 * np.abs(wanted).max()
+        np.testing.assert_allclose(gradient, wanted, rtol=1e-5, atol=near)
 
 
 def test_both_calls_share_the_weights_of_the_block():
