@@ -9,7 +9,8 @@ JOBS ?= 2
 help:  ## list these targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' Makefile | expand -t 20
 
-book: export TF_CPP_MIN_LOG_LEVEL := 3  # the reference of utils imports TensorFlow
+# The reference of utils imports TensorFlow, which would print lines of its own.
+book: export TF_CPP_MIN_LOG_LEVEL := 3
 book: export TF_ENABLE_ONEDNN_OPTS := 0
 book: $(VENV)/.done  ## build the site in _build/html
 	rm -rf _build/html _build/.doctrees
