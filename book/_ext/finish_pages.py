@@ -1,0 +1,77 @@
+"""Sphinx extension: what the theme and its companions leave undone on a page.
+
+* A description, from the page's first paragraph, for those who search.
+* Figures as WebP without loss, a third of the size of matplotlib's PNG, with
+  their width and height, so that nothing moves when they arrive.
+* ARIA attributes that are wrong, each with where it comes from.
+* singlehtml knows the nodes that extensions registered for "html" alone.
+"""
+
+from __future__ import annotations
+
+import re
+from html import escape
+from pathlib import Path
+
+from docutils import nodes
+from PIL import Image
+from sphinx.application import Sphinx
+
+WRONG_ARIA = [
+    # docutils' citations: a list may not hold what is no list item, and the
+    # role of an entry is deprecated.
+    (' role="list" class="citation-list"', ' class="citation-list"'),
+    (' role="doc-biblioentry"', ""),
+    # myst-nb's summary: a label that does not contain the words it shows.
+    (' aria-label="Toggle hidden content"', ""),
+]
+
+
+def share_html_nodes(app: Sphinx) -> None:
+    # An extension that names singlehtml for one of its nodes (sphinx-exercise)
+    # hides there every node that another registered for "html" (sphinx-proof).
+    handlers = app.registry.translation_handlers
+    if app.builder.name == "singlehtml" and "singlehtml" in handlers:
+        handlers["singlehtml"] = handlers["html"] | handlers["singlehtml"]
+
+
+def shrink_figures(app: Sphinx, doctree: nodes.document) -> None:
+    """Lead each image that a cell stored to a copy that is WebP."""
+    for node in doctree.findall(nodes.image):
+        path = Path(app.srcdir, node["uri"].lstrip("/"))
+        if path.suffix == ".png" and "jupyter_execute" in path.parts:
+            Image.open(path).save(path.with_suffix(".webp"), lossless=True)
+            node["uri"] = node["uri"].removesuffix("png") + "webp"
+
+
+def add_sizes(app: Sphinx, body: str) -> str:
+    """Give each figure the width and height, in pixels, of its file."""
+    sources = {name: uri for uri, name in app.builder.images.items()}
+
+    def sized(tag: re.Match) -> str:
+        width, height = Image.open(Path(app.srcdir, sources[tag[1]])).size
+        return f'{tag[0]} width="{width}" height="{height}"'
+
+    return re.sub(r'<img [^>]*src="[^"]*/([^"/]+\.webp)"', sized, body)
+
+
+def finish(app: Sphinx, pagename, templatename, context, doctree) -> None:
+    if doctree:
+        paragraph = next(iter(doctree.findall(nodes.paragraph)), None)
+        text = " ".join(paragraph.astext().split()) if paragraph else ""
+        if len(text) > 160:
+            text = text[:159].rsplit(" ", 1)[0] + " …"
+        tag = f'<meta name="description" content="{escape(text)}" />'
+        context["metatags"] = context.get("metatags", "") + tag
+    body = context.get("body", "")
+    for wrong, right in WRONG_ARIA:
+        body = body.replace(wrong, right)
+    context["body"] = add_sizes(app, body)
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.connect("builder-inited", share_html_nodes)
+    # Before Sphinx collects the images of a page, at 500.
+    app.connect("doctree-read", shrink_figures, priority=400)
+    app.connect("html-page-context", finish)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
