@@ -20,7 +20,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 CHAPTER = ROOT / "book" / "08_take_minimize_apart.ipynb"
-STORED = ROOT / "book" / "_data" / "tf_keras.json"
+STORED = ROOT / "utils" / "tf_keras.json"
 
 BEFORE = """
 import json
