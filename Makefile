@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: help book test lab notebooks check-site lint lock clean
+.PHONY: help book test lab notebooks check-site lint lock address clean
 
 help:  ## list these targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' Makefile | expand -t 20
@@ -39,6 +39,9 @@ $(VENV)/.done: requirements.txt
 lock:  ## pin in requirements.txt what pyproject.toml asks for (needs uv)
 	@command -v uv >/dev/null || { echo "make lock needs uv: pip install uv"; exit 1; }
 	sh tools/lock.sh
+
+address:  ## set the repository's address: URL=https://github.com/OWNER/REPO
+	$(PYTHON) tools/set_address.py "$(URL)"
 
 clean:  ## remove the site and the virtual environment
 	rm -rf _build $(VENV)
