@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: help book test lab notebooks check-site lint lock address clean
+.PHONY: help book test lab notebooks check-site check-cheatsheet lint lock address clean
 
 help:  ## list these targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' Makefile | expand -t 20
@@ -28,6 +28,9 @@ notebooks: $(VENV)/.done  ## run every notebook and store its outputs
 
 check-site: $(VENV)/.done  ## open every page of the built site in Chromium
 	$(BIN)/python tools/check_site.py
+
+check-cheatsheet: $(VENV)/.done  ## run the cheat sheet in five frameworks (several GB)
+	$(BIN)/python tools/check_cheatsheet.py
 
 lint: $(VENV)/.done  ## ruff, over code and notebooks
 	$(BIN)/ruff check
