@@ -66,7 +66,10 @@ there</a> and <a href="#gone">no place here</a>.</p>""",
 <link rel="preconnect" href="https://fonts.example.org">""",
     "shift": """
 <p id=late></p><p style="height: 300px">Text that is pushed down.</p>
-<script>setTimeout(() => late.style.height = "400px", 100)</script>""",
+<script>
+const painted = then => requestAnimationFrame(() => requestAnimationFrame(then));
+painted(() => painted(() => late.style.height = "400px"));
+</script>""",
     "theme": """
 <script>if (!localStorage.mode) console.error("no mode yet")</script>
 <script>document.documentElement.dataset.theme = "light"</script>""",
