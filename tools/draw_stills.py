@@ -3,7 +3,7 @@
     python tools/draw_stills.py
 
 A live figure is drawn by its script in the reader's browser. Its still picture is that
-drawing as it is built, for whoever runs no script: JupyterLab, paper, a blocked script.
+drawing as it is printed, for whoever runs no script: JupyterLab, a blocked script.
 """
 
 from __future__ import annotations
@@ -19,16 +19,22 @@ from utils.figures import COLORS
 
 LIVE = Path(__file__).parents[1] / "book" / "_static" / "live"
 FIGURES = sorted(path.stem for path in LIVE.glob("*.js") if path.stem != "live")
+MODES = {"sweep": ('mode="forward" expression="neuron"', 'mode="reverse"')}
 
 
 def draw(browser: Browser, figure: str) -> dict[str, str]:
     """Build a live figure and return its pictures as SVG files by name."""
     page = browser.new_page()
-    page.set_content(f"<live-{figure}></live-{figure}>")
+    modes = MODES.get(figure, [""])
+    page.set_content(
+        "".join(f"<live-{figure} {mode}></live-{figure}>" for mode in modes)
+    )
     for script in ("live", figure):
         page.add_script_tag(path=LIVE / f"{script}.js")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
     built = page.eval_on_selector_all(
-        "svg", "all => all.map(svg => [svg.dataset.still, svg.outerHTML])"
+        "[data-still]",
+        "all => all.map(svg => [svg.dataset.still, svg.outerHTML])",
     )
     page.close()
     return {f"{name}.svg": finish(svg) for name, svg in built}

@@ -31,7 +31,7 @@ def load(
     doctree: nodes.document | None,
 ) -> None:
     html = doctree.findall(nodes.raw) if doctree else []
-    names = re.findall(r"<live-(\w+)>", " ".join(n.astext() for n in html))
+    names = re.findall(r"<live-(\w+)", " ".join(n.astext() for n in html))
     if names:
         app.add_css_file("live/live.css")
         for name in ["live", *dict.fromkeys(names)]:

@@ -55,9 +55,10 @@ class LiveFigure extends HTMLElement {
     return this.querySelector(`[name="${this.localName}-${name}"]:checked`).value;
   }
 
-  /** A button; the figure is drawn anew after the action. */
+  /** A button, in a row with the others; the figure is drawn anew after the action. */
   button(text, action) {
-    const button = append(this.controls, "button", { type: "button" }, text);
+    this.buttons ??= append(this.controls, "div");
+    const button = append(this.buttons, "button", { type: "button" }, text);
     button.addEventListener("click", () => { action(); this.draw(); });
     return button;
   }
