@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: help book test lab notebooks check-site check-cheatsheet lint lock address clean
+.PHONY: help book test lab notebooks mutate check-site check-cheatsheet mutate-utils lint lock address clean
 
 help:  ## list these targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' Makefile | expand -t 20
@@ -25,6 +25,19 @@ lab: $(VENV)/.done  ## open the notebooks in JupyterLab
 
 notebooks: $(VENV)/.done  ## run every notebook and store its outputs
 	$(BIN)/python tools/run_notebooks.py book/*.ipynb
+
+# Takes half an hour. CHAPTERS="book/0[1-3]_*.ipynb" tries some; SEED is any text.
+SEED ?= 0
+COUNT ?= 100
+CHAPTERS ?= book/*.ipynb
+mutate: $(VENV)/.done  ## change cells at random, see whether make test notices
+	nice $(BIN)/python tools/mutate_notebooks.py --seed "$(SEED)" --count $(COUNT) \
+		--jobs $(JOBS) $(CHAPTERS)
+
+# Takes hours; MUTANTS="utils.wengert.*" tries some. mutmut adds packages, and changes none.
+mutate-utils: $(VENV)/.done  ## change lines of utils, see whether its unit tests notice
+	$(BIN)/python -m pip install --quiet mutmut==3.8.1
+	nice $(BIN)/python tools/mutate_utils.py $(MUTANTS)
 
 check-site: $(VENV)/.done  ## open every page of the built site in Chromium
 	$(BIN)/python tools/check_site.py
@@ -47,4 +60,4 @@ address:  ## set the repository's address: URL=https://github.com/OWNER/REPO
 	$(PYTHON) tools/set_address.py "$(URL)"
 
 clean:  ## remove the site and the virtual environment
-	rm -rf _build $(VENV)
+	rm -rf _build mutants $(VENV)
