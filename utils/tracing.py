@@ -3,7 +3,7 @@
 A `Traced` value stands where a plain function f expects a number or an array.
 Python hands it each operator, and NumPy each call: ``np.sin(x)`` becomes
 ``x.__array_ufunc__(np.sin, ...)``, and ``np.sum(x)`` becomes
-``x.__array_function__(np.sum, ...)``. All end in operations of one form,
+``x.__array_function__(np.sum, ...)``. All end in operations of one form::
 
     apply(function, *arrays, **static)
 

@@ -80,7 +80,7 @@ class Node(Traced):
 
     @property
     def expression(self) -> str:
-        """The operation, on the nearest nodes that have a name: ``x1 * x2``."""
+        """The operation on the nearest nodes with a name, as ``x1 * x2``."""
         return _spell(self, 0) if self.function else self.name
 
 
