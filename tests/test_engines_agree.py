@@ -434,18 +434,3 @@ def test_formulas_are_evaluated_for_arrays():
         evaluate(differentiate(np.sin(x), x), x=points), np.cos(points)
     )
     assert evaluate(3.0) == 3.0
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda x: evaluate(x, y=1.0), "x has no value; given are y"),
-        (lambda x: np.sum(x), "np.sum of a symbol has no rule"),
-        (lambda x: np.fmod(x, 2), "np.fmod of a symbol has no rule"),
-        (lambda x: x < 1, "x is a formula without a value"),
-        (lambda x: float(x), "np.sin and not math.sin"),
-    ],
-)
-def test_errors_with_symbols(call, message):
-    with pytest.raises(TypeError, match=message):
-        call(Symbol("x"))

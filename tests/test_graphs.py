@@ -222,32 +222,6 @@ def test_an_integer_has_no_adjoint():
     assert graph.nodes["k"]["adjoint"] is None
 
 
-def other_graph():
-    with tf.Graph().as_default():
-        return placeholder(tf.float32, [], name="elsewhere")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "words"),
-    [
-        (lambda f, x: (tf.constant(1.0), []), TypeError, "get_concrete_func"),
-        (lambda f, x: (tf.Variable(1.0), []), TypeError, r"outputs\[0\]"),
-        (lambda f, x: ([], []), TypeError, r"outputs\[0\] is None"),
-        (lambda f, x: (f, [x[0], 3.0]), TypeError, r"inputs\[1\] is 3.0"),
-        (lambda f, x: (f, [other_graph()]), ValueError, "elsewhere:0"),
-        (lambda f, x: (x[0], x), ValueError, r"inputs\[1\] \(y\) does not"),
-        (lambda f, x: (f, x, (3.0,)), ValueError, "a list of 2 values"),
-        (lambda f, x: (f, x, 3.0), ValueError, "a list of 2 values"),
-        (lambda f, x: (f, x[:1], [3.0]), ValueError, "no value for y"),
-    ],
-)
-def test_one_clear_error(arguments, error, words):
-    f, x, _ = running_in_graph()
-    outputs, inputs, *at = arguments(f, x)
-    with pytest.raises(error, match=words):
-        from_tensorflow(outputs, inputs, at=at[0] if at else None)
-
-
 def with_gradients(build=running_in_graph, **values):
     f, inputs, gradients = build()
     return from_tensorflow(f, inputs, gradients=gradients, **values)
@@ -408,29 +382,6 @@ def test_highlight_and_given_axes():
     assert widths[2] > widths[0] == widths[1]
     widths = [arrow.get_linewidth() for arrow in parts(ax, FancyArrowPatch)]
     assert widths[0] == widths[1] > widths[2] == widths[3]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "words"),
-    [
-        ({"graph": {"a": ["b"]}}, TypeError, "networkx.MultiDiGraph"),
-        ({"graph": nx.Graph([(1, 2)])}, TypeError, "networkx.MultiDiGraph"),
-        ({"graph": nx.DiGraph()}, ValueError, "no nodes"),
-        ({"graph": nx.DiGraph([(1, 2), (2, 1)])}, ValueError, "a cycle"),
-        ({"direction": "up"}, ValueError, "direction has 'up'.*'right'"),
-        ({"show": ["grad"]}, ValueError, "show has 'grad'.*'adjoint'"),
-        ({"highlight": ["d"]}, ValueError, "highlight has 'd'.*'b'"),
-        ({"highlight": [("b", "a")]}, ValueError, r"highlight has \('b', 'a'"),
-        ({"step": 2}, ValueError, r"step has 2.*range\(0, 2\)"),
-        ({"step": -1}, ValueError, "step has -1"),
-    ],
-)
-def test_draw_refuses(arguments, error, words):
-    graph = nx.MultiDiGraph([("a", "b")])
-    graph.nodes["a"]["value"] = 1.0
-    with pytest.raises(error, match=words):
-        draw(**{"graph": graph, **arguments})
-    assert not plt.get_fignums()
 
 
 def picture(graph) -> str:

@@ -461,34 +461,6 @@ def test_where_no_weight_is_reached_the_optimizer_raises():
         compiled(layer).fit(X, X, verbose=0)
 
 
-NOT_A_BLOCK = {
-    "layer": (lambda: ForwardBackward(tf.tanh, {}, {}), "as block; block is <function"),
-    "class": (lambda: ForwardBackward(Block, {}, {}), "as block; block is <class"),
-    "forward": (lambda: ForwardBackward(Block(), True, {}), "as forward; forward is True"),
-    "backward": (lambda: ForwardBackward(Block(), {}, ["noisy"]), "as backward; backward is"),
-    "keyword": (
-        lambda: ForwardBackward(keras.layers.Dense(1), NOISY, CLEAN),
-        r"keywords of forward; dense\w* \(Dense\) takes no 'noisy'",
-    ),
-    "typing slip": (
-        lambda: ForwardBackward(Block(), NOISY, {"noise": False}),
-        r"keywords of backward; block\w* \(Block\) takes no 'noise'",
-    ),
-    "sequential": (
-        lambda: ForwardBackward(keras.Sequential([Block()]), NOISY, CLEAN),
-        r"\(Sequential\) takes no 'noisy'",
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", NOT_A_BLOCK)
-def test_bad_arguments(case):
-    make, message = NOT_A_BLOCK[case]
-    with pytest.raises(TypeError, match=message) as caught:
-        make()
-    assert "\n" not in str(caught.value)
-
-
 DIFFERENT = {
     "shape": (lambda x, n: x[:, :1] if n else x, ValueError, r"float32\(8, 1\) .* float32\(8, 3\)"),
     "dtype": (lambda x, n: tf.cast(x, "float16") if n else x, TypeError, "float16.* float32"),

@@ -1,4 +1,4 @@
-"""Reverse mode: adjoints, the order of the walk, arrays, errors."""
+"""Reverse mode: adjoints, the order of the walk, arrays."""
 
 from __future__ import annotations
 
@@ -184,67 +184,11 @@ def test_an_expression_reads_as_it_computes(text):
     assert len(node.expression) <= len(text) + 2
 
 
-X = np.array([1.0, 2.0, 3.0])
-
-
-def written(x):
-    x[0] = 1.0
-
-
-def added(x):
-    total = np.zeros(3)
-    total += x
-
-
-ERRORS = [
-    # what the arguments may be
-    (lambda: gradient(np.sum, np.arange(3)), TypeError, r"args\[0\] is an array of int64.*accepted is a real"),
-    (lambda: gradient(f, 3.0, np.int32(5)), TypeError, r"args\[1\] is np.int32\(5\)"),
-    (lambda: gradient(np.sum, X * 1j), TypeError, r"args\[0\] is an array of complex128"),
-    (lambda: gradient(np.sum, (3.0, 5.0)), TypeError, r"args\[0\] is \(3.0, 5.0\)"),
-    (lambda: gradient(np.sum, np.zeros(0)), ValueError, r"args\[0\] is empty"),
-    (lambda: gradient(np.sum), TypeError, "args is empty"),
-    (lambda: Variable("a"), TypeError, "value is 'a'"),
-    # what u may be
-    (lambda: vjp(np.sin, X, np.ones(2)), ValueError, r"u has shape \(2,\); accepted is \(3,\)"),
-    (lambda: vjp(np.sin, 1.0, 1j), TypeError, "u is 1j"),
-    (lambda: vjp(np.sin, 1.0, None), TypeError, "u is None"),
-    (lambda: trace(np.sin, X), ValueError, r"u has shape \(\); accepted is \(3,\)"),
-    # what f may return
-    (lambda: gradient(np.sin, X), ValueError, r"f returned an array of shape \(3,\); gradient needs one number"),
-    (lambda: gradient(lambda x: [x, x], 1.0), TypeError, "f returned .*list.*np.stack"),
-    (lambda: gradient(lambda x: "x", 1.0), TypeError, "f returned 'x'"),
-    (lambda: gradient(lambda x: np.sum(x) * 1j, X), TypeError, "f returned"),
-    (lambda: trace(lambda x: 3.0, 1.0), ValueError, "does not depend on its arguments"),
-    # functions outside the rules
-    (lambda: gradient(np.linalg.det, np.eye(2)), TypeError, "np.linalg.det has no rule"),
-    (lambda: gradient(lambda x: np.sum(np.fmod(x, 2)), X), TypeError, "np.fmod has no rule"),
-    (lambda: gradient(lambda x: x % 2, 1.0), TypeError, "unsupported operand"),
-    (lambda: gradient(math.sin, 1.0), TypeError, "use NumPy's functions, np.sin and not math.sin"),
-    (lambda: gradient(np.add.reduce, X), TypeError, "np.add.reduce has no rule"),
-    (lambda: gradient(lambda x: np.dot(x, x), np.ones((2, 2, 2))), TypeError, "np.dot of more than two"),
-    (lambda: gradient(lambda x: np.sin(x, where=X > 1), X), TypeError, "np.sin with where= has no rule"),
-    (lambda: gradient(lambda x: np.sum(x, dtype=float), X), TypeError, "takes no dtype=; accepted are a, axis"),
-    (lambda: gradient(lambda x: np.sum(x, axes=0), X), TypeError, "unexpected keyword argument 'axes'"),
-    # writing into arrays
-    (lambda: gradient(written, X), TypeError, "entries of a Variable cannot be written"),
-    (lambda: gradient(added, X), TypeError, r"would write into an array \(out= or \+=\)"),
-    (lambda: gradient(lambda x: np.sin(x, out=np.ones(3)), X), TypeError, "would write into an array"),
-    (lambda: gradient(lambda x: np.array([x[0], x[1]]), X), TypeError, "would lose its derivative; .*np.stack"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("call", "error", "message"), ERRORS)
-def test_errors(call, error, message):
-    with pytest.raises(error, match=message):
-        call()
-
-
 def test_writing_an_entry_into_an_array_of_numbers():
     # NumPy words this one; the reason stands behind it.
     def stored(x):
         np.zeros(3)[0] = x[0]
 
     with pytest.raises(ValueError, match="setting an array element") as caught:
-        gradient(stored, X)
+        gradient(stored, np.ones(3))
     assert "would lose its derivative" in str(caught.value.__cause__)

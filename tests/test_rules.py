@@ -9,7 +9,7 @@ import pytest
 
 from utils import forward_mode, reverse_mode
 from utils.rules import PARTIALS
-from utils.symbolic import Symbol, evaluate
+from utils.symbolic import Symbol, differentiate, evaluate
 
 # Where a function is defined, if not on all of (-2, 2), away from its kinks.
 POSITIVE = (np.array([0.3, 1.0, 1.7]), np.array([1.2, 0.4, 2.5]))
@@ -207,3 +207,12 @@ def test_mixed_second_derivatives_of_powers(b):
 def test_warnings_are_numpys_own():
     with pytest.warns(RuntimeWarning, match="divide by zero"):
         forward_mode.derivative(np.sqrt, 0.0)
+
+
+def test_a_rule_that_is_added_is_known_to_every_engine(monkeypatch):
+    x = Symbol("x")
+    rules = (lambda a, b, y: 1.0, lambda a, b, y: -np.floor(a / b))
+    monkeypatch.setitem(PARTIALS, np.fmod, rules)
+    assert forward_mode.jvp(np.fmod, (7.0, 2.0), (0, 1)) == -3
+    assert reverse_mode.gradient(np.fmod, 7.0, 2.0) == (1, -3)
+    assert evaluate(differentiate(np.fmod(x, 2.0), x), x=7.0) == 1

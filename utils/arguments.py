@@ -2,11 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from utils.tracing import Traced
 
-__all__ = ["alike", "as_given", "basis", "real", "returned", "several"]
+__all__ = [
+    "alike",
+    "as_given",
+    "basis",
+    "call",
+    "function",
+    "real",
+    "refused",
+    "several",
+]
+
+
+def refused(x, name: str, accepted: str) -> TypeError:
+    """Return the error for an argument of another kind than is accepted."""
+    return TypeError(f"{name} is {_describe(x)}; accepted is {accepted}")
+
+
+def function(f, name: str = "f") -> Callable:
+    """Return f, if it can be called."""
+    if not callable(f):
+        raise refused(f, name, "a function")
+    return f
 
 
 def real(x, name: str):
@@ -21,10 +44,8 @@ def real(x, name: str):
         return x
     array = np.asarray(float(x) if type(x) is int else x)
     if array.dtype.kind != "f" or isinstance(x, tuple):
-        raise TypeError(
-            f"{name} is {_describe(x)}; accepted is a real floating-point "
-            "number or array (3.0, x.astype(float))"
-        )
+        numbers = "a real floating-point number or array (3.0, x.astype(float))"
+        raise refused(x, name, numbers)
     if array.size == 0:
         raise ValueError(
             f"{name} is empty, of shape {array.shape}; accepted is one number or more"
@@ -53,9 +74,7 @@ def alike(v, x, name: str, model: str):
     """Return v in the dtype of x, if it is real and has the shape of x."""
     if not isinstance(v, Traced):
         if np.asarray(v).dtype.kind not in "iuf":
-            raise TypeError(
-                f"{name} is {_describe(v)}; accepted are real numbers"
-            )
+            raise refused(v, name, "a real number or array")
         v = np.asarray(v, dtype=x.dtype)[()]
     if v.shape != x.shape:
         raise ValueError(
@@ -64,14 +83,20 @@ def alike(v, x, name: str, model: str):
     return v
 
 
-def returned(y):
-    """Return what came from f, if it is one real number or array."""
+def call(f: Callable, *args):
+    """Return what comes from f, if it is one real number or array."""
+    y = function(f)(*args)
     if isinstance(y, int | float | np.generic):
         y = np.asarray(y)
     if not isinstance(y, Traced | np.ndarray) or y.dtype.kind not in "fiub":
         raise TypeError(
             f"f returned {_describe(y)}; accepted is one real number or array "
             "(np.stack makes one of several)"
+        )
+    if y.size == 0:
+        raise ValueError(
+            f"f returned an empty array, of shape {y.shape}; accepted is one "
+            "number or more"
         )
     return y
 
@@ -82,6 +107,6 @@ def basis(x):
 
 
 def _describe(x) -> str:
-    if isinstance(x, np.ndarray | Traced) and x.dtype.kind != "O":
+    if isinstance(x, np.ndarray | Traced) and x.shape and x.dtype.kind != "O":
         return f"an array of {x.dtype} of shape {x.shape}"
     return f"{x!r:.50} ({type(x).__name__})"

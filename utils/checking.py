@@ -22,10 +22,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 
-from utils.arguments import as_given, several
+from utils.arguments import as_given, function, refused, several
 from utils.numerical import _checked, _representable
 
 __all__ = ["Finding", "Report", "check_gradient", "dot_product_test"]
@@ -134,10 +135,12 @@ def check_gradient(
     Raises
     ------
     TypeError
-        If an argument is not floating-point, or f returns no real numbers.
+        If an argument is not floating-point, or f or ``gradient`` returns no
+        real numbers.
     ValueError
-        If an argument is empty, ``gradient`` returns another shape, or the
-        shape of the result changes between calls.
+        If an argument or result is empty, ``gradient`` returns another shape,
+        the shape of the result changes between calls, or ``rtol`` is not finite
+        or below 0.
 
     Notes
     -----
@@ -156,9 +159,11 @@ def check_gradient(
     >>> print(report.findings[0].text)
     Slope of f along x[1]: the gradient says 6, measured 12 (off by 6).
     """
-    engine, args, eps, dtype = _set_up(f, args)
-    needs = "check_gradient needs one shape in all calls"
-    value = _checked(engine.value, None, needs)
+    if not (rtol is None or isinstance(rtol, Real)):
+        raise refused(rtol, "rtol", "a number")
+    if rtol is not None and not 0 <= rtol < np.inf:
+        raise ValueError(f"rtol is {rtol}; accepted are finite numbers from 0")
+    engine, value, args, eps, dtype = _set_up(f, args)
     y = value(*args)
     slopes = y.size * sum(a.size for a in args)
     title = f"check_gradient, slopes: {slopes}, in {dtype}"
@@ -219,10 +224,10 @@ def dot_product_test(f: Callable, *args, seed: int = 0) -> Report:
     >>> dot_product_test(lambda x: np.sin(x) * x[0], np.array([3.0, 5.0])).ok
     True
     """
-    engine, args, eps, dtype = _set_up(f, args)
-    y = engine.value(*args)
+    engine, value, args, eps, dtype = _set_up(f, args)
+    y = value(*args)
     title = f"dot_product_test, in {dtype}"
-    if random := _randomness(y, engine.value(*args), eps):
+    if random := _randomness(y, value(*args), eps):
         return Report(title, tuple(random))
     normal = np.random.default_rng(seed).standard_normal
     u, *v = (np.asarray(normal(b.shape), b.dtype) for b in (y, *args))
@@ -296,6 +301,7 @@ class _TensorFlow:
 
 def _set_up(f, given):
     args = [np.asarray(a) for a in several(given, "args")]
+    function(f)
     tensors = any(hasattr(a, "__tf_tensor__") for a in given)
     tensors = tensors or hasattr(f(*(a[()] for a in args)), "__tf_tensor__")
     engine = _TensorFlow(f) if tensors else _NumPy(f)
@@ -311,7 +317,8 @@ def _set_up(f, given):
     if info.precision < 15:
         digits = info.precision * 2 // 3
         text += f" (f does not answer in float64: {digits} digits at best)"
-    return engine, args, info.eps, text
+    value = _checked(engine.value, None, "a check needs one shape in all calls")
+    return engine, value, args, info.eps, text
 
 
 def _randomness(y, again, eps):
@@ -351,8 +358,11 @@ def _backward(engine, args, y, rtol):
 
 
 def _given(gradient, args, y):
-    claims = gradient(*args)
+    claims = function(gradient, "gradient")(*args)
     claims = claims if isinstance(claims, tuple) else (claims,)
+    for claim in claims:
+        if np.asarray(claim).dtype.kind not in "fiu":
+            raise refused(claim, "gradient(*args)", "a real number or array")
     got = [np.shape(c) for c in claims]
     needed = [y.shape + a.shape for a in args]
     if got != needed:

@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from utils.arguments import function, refused
 from utils.explanation import (
     Explanation,
     Finding,
@@ -75,7 +76,8 @@ def explain_gradient(
     Raises
     ------
     TypeError
-        If f cannot be called, or returns nothing that is a number.
+        If f cannot be called, or returns nothing that is a number, or
+        ``variables`` has something else.
     ValueError
         If there is nothing to report: no input, and no variable in f.
 
@@ -103,8 +105,8 @@ def explain_gradient(
       NaN: what is not used is differentiated too. Make the input
       safe: where(ok, x, 1).
     """
-    if not callable(f):
-        raise TypeError(f"f is {f!r:.60}; explain_gradient needs a function")
+    function(f)
+    variables = _variables(variables)
     try:
         with _quietly():
             return _explain(_Asked(f, inputs, variables))
@@ -134,6 +136,15 @@ def _explain(asked: _Asked) -> Explanation:
     bad = [r for r in results if is_bad(array_of(r.tensor))]
     places = tuple(first_bad(result) for result in bad[:1])
     return Explanation(findings, value, len(run.steps), 1, places, "", run)
+
+
+def _variables(given: Any) -> list:
+    """Return the variables in a list, or refuse what is none."""
+    listed = isinstance(given, Iterable) and _root(given) is None
+    variables = [*given] if listed else [None]
+    if not all(isinstance(_unwrapped(v), tf.Variable) for v in variables):
+        raise refused(given, "variables", "a list of variables")
+    return variables
 
 
 class _Nothing(Exception):
@@ -445,6 +456,7 @@ def _by_moving(asked: _Asked, what: str, error: Exception) -> Explanation:
     except _Nothing:
         raise
     except Exception:
+        asked.require_something()
         unknown = tuple(Finding(name, "unknown") for name in asked.given)
         return Explanation(unknown, None, problem=problem)
     asked.state = [*tape.watched_variables()]

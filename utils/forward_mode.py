@@ -23,7 +23,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from utils.arguments import alike, as_given, basis, real, returned, several
+from utils.arguments import alike, as_given, basis, call, real, several
 from utils.array_functions import BILINEAR, LINEAR, REDUCTIONS, kept_shape
 from utils.rules import PARTIALS, one
 from utils.tracing import Traced, new_level, no_rule
@@ -268,7 +268,7 @@ def trace(f: Callable, x, v) -> list[Dual]:
     for name, *pair in zip(parameter_names(f, len(values)), values, directions):
         inputs.append(_dual(_Recorded, level, *pair))
         inputs[-1]._record(name=name)
-    return listed(inputs, returned(f(*inputs)))
+    return listed(inputs, call(f, *inputs))
 
 
 def _jvp(f: Callable, values: list, tangents: list):
@@ -276,7 +276,7 @@ def _jvp(f: Callable, values: list, tangents: list):
     level = new_level()
     pairs = zip(values, tangents)
     args = [x if t is None else _dual(Dual, level, x, t) for x, t in pairs]
-    y = returned(f(*args))
+    y = call(f, *args)
     if not (isinstance(y, Dual) and y.level == level):
         return np.zeros(y.shape, values[0].dtype)[()]
     # A copy, for the tangent may be a view of v.

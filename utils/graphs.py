@@ -19,7 +19,7 @@ draws what is described so, whoever made it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +31,9 @@ from matplotlib.offsetbox import AnnotationBbox, TextArea, VPacker
 from matplotlib.patches import ConnectionStyle, FancyArrowPatch
 from matplotlib.path import Path
 
+from utils.arguments import refused
 from utils.figures import COLORS
+from utils.wengert import Node
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -270,6 +272,11 @@ def from_trace(nodes: Sequence) -> nx.MultiDiGraph:
         Nodes are the names of the lines; each has its ``value``, and its
         ``tangent`` or ``adjoint``.
 
+    Raises
+    ------
+    TypeError
+        If ``nodes`` is no such list, or empty.
+
     Examples
     --------
     >>> from utils.reverse_mode import trace
@@ -281,6 +288,11 @@ def from_trace(nodes: Sequence) -> nx.MultiDiGraph:
     v1 = x * y  6 1
     v2 = v1 + x 8 1
     """
+    given = isinstance(nodes, Sequence) and nodes
+    if not given or not all(isinstance(node, Node) for node in nodes):
+        raise refused(
+            nodes, "nodes", "what trace of an engine of utils returned"
+        )
     graph = nx.MultiDiGraph()
     for node in nodes:
         if node.function is None:
@@ -339,7 +351,8 @@ def draw(
     Raises
     ------
     TypeError
-        If ``graph`` is no directed graph of networkx.
+        If ``graph`` is no directed graph of networkx, ``ax`` no axes, or ``show``
+        or ``highlight`` no list.
     ValueError
         If it is empty or has a cycle, or if ``step``, ``show``, ``highlight``
         or ``direction`` asks for what is not there.
@@ -359,6 +372,8 @@ def draw(
     >>> ax.get_title(loc="left")
     'Two edges, two contributions'
     """
+    if not isinstance(ax, Axes | None):
+        raise refused(ax, "ax", "axes of matplotlib")
     order, steps = _check(graph, step, show, highlight, direction)
     known = steps if step is None else steps[:step]
     marked = {*highlight, *(node for node, _ in known[-1:] if step)}
@@ -438,7 +453,7 @@ def draw(
         spare = max(0, _PAGE - high[0] + low[0]) / 2
         low[0], high[0] = low[0] - spare, high[0] + spare
         width, height = high - low
-        top = 20 * len((caption or "").splitlines())
+        top = 20 * len(str(caption or "").splitlines())
         ax.figure.set_size_inches(width / 72, (height + top) / 72)
         ax.set_position((0, 0, 1, height / (height + top)))
     ax.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
@@ -475,6 +490,8 @@ def _check(graph, step, show, highlight, direction) -> tuple[list, list]:
         ("highlight", highlight, [*graph, *graph.edges()]),
         ("direction", {direction} - {None}, ["right", "down"]),
     ):
+        if isinstance(given, str) or not isinstance(given, Iterable):
+            raise refused(given, name, f"a list, out of {accepted!s:.200}")
         for item in given:
             if item not in accepted:
                 raise ValueError(

@@ -40,7 +40,7 @@ from difflib import get_close_matches
 
 import numpy as np
 
-from utils.arguments import as_given, real, several
+from utils.arguments import as_given, function, real, several
 
 __all__ = ["METHODS", "derivative", "gradient", "jacobian"]
 
@@ -233,7 +233,8 @@ def _step(x, method, step):
     if step is None:
         return _representable(x, wide_ulp * 2.0 ** (p * info.nmant // (p + 1)))
     step = np.asarray(step)
-    if step.dtype.kind not in "iuf" or not np.all((step > 0) & (step < np.inf)):
+    numbers = step.dtype.kind in "iuf" and step.size
+    if not numbers or not np.all((step > 0) & (step < np.inf)):
         raise ValueError(
             f"step is {_short(step)}; accepted are positive, finite numbers"
         )
@@ -258,6 +259,7 @@ def _step(x, method, step):
 
 def _checked(f, shape, needs):
     """Wrap f: its result as a new array, of one shape, complex if z is."""
+    function(f)
 
     def value(*args):
         nonlocal shape
@@ -272,6 +274,11 @@ def _checked(f, shape, needs):
         elif y.dtype.kind not in "fiu":
             raise TypeError(
                 f"f returned {_short(y)}, dtype {y.dtype}; accepted are real numbers"
+            )
+        if y.size == 0:
+            raise ValueError(
+                f"f returned an empty array, of shape {y.shape}; accepted is one "
+                "number or more"
             )
         shape = y.shape if shape is None else shape
         if y.shape != shape:

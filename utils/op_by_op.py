@@ -25,6 +25,8 @@ from tensorflow.python.eager import context, execute
 from tensorflow.python.framework import ops
 from tensorflow.python.framework.func_graph import FuncGraph
 
+from utils.arguments import refused
+
 __all__ = ["Run", "Step", "Use", "Value", "array_of", "has_slope"]
 
 _SHAPES = {"Shape", "ShapeN", "Size", "Rank", "OnesLike", "ZerosLike"}
@@ -124,6 +126,15 @@ class Run:
     ----------
     roots
         The inputs by name: eager tensors, or handles of variables.
+    most
+        How many ops to run before giving up.
+
+    Raises
+    ------
+    TypeError
+        If a root is no tensor.
+    RuntimeError
+        In `forward`, if there are more ops.
 
     Examples
     --------
@@ -143,6 +154,8 @@ class Run:
         self.roots: dict[str, Value] = {}
         self.latest: dict[int, Value] = {}  # of each variable, its state
         for name, tensor in roots.items():
+            if not isinstance(tensor, tf.Tensor):
+                raise refused(tensor, f"roots[{name!r}]", "a tensor or handle")
             value = Value(tensor, frozenset([name]))
             if tensor.dtype == tf.resource:
                 value = self.latest.setdefault(id(tensor), value)

@@ -21,11 +21,20 @@ learning: a survey", Journal of Machine Learning Research 18 (2018) 153.
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from utils.arguments import alike, as_given, basis, real, returned, several
+from utils.arguments import (
+    alike,
+    as_given,
+    basis,
+    call,
+    real,
+    refused,
+    several,
+)
 from utils.array_functions import (
     BILINEAR,
     LINEAR,
@@ -39,7 +48,7 @@ from utils.wengert import Node, listed, parameter_names, wengert_list
 
 __all__ = ["Variable", "gradient", "jacobian", "sweep", "trace", "vjp"]
 
-_KNOWN = PARTIALS.keys() | REDUCTIONS.keys() | LINEAR.keys() | BILINEAR.keys()
+_KNOWN = ChainMap(PARTIALS, REDUCTIONS, LINEAR, BILINEAR)  # and what is added
 
 
 class Variable(Node):
@@ -73,6 +82,8 @@ class Variable(Node):
     __slots__ = ("adjoint",)
 
     def __init__(self, value, name: str = "", *, level: int = 0):
+        if not isinstance(name, str):
+            raise refused(name, "name", "a text")
         self.level, self.adjoint = level, None
         self.value = real(value, "value")
         self._record(name=name)
@@ -109,13 +120,20 @@ def sweep(output: Variable, adjoint=None) -> Iterator[Variable]:
         Each node that the output depends on, once, at the moment when its
         adjoint is complete and not yet passed on. Nothing is done but by
         iterating.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the output is no `Variable`, or the adjoint not like it.
     """
+    if not isinstance(output, Variable):
+        raise refused(output, "output", "a Variable")
     nodes = wengert_list(output)
     for node in nodes:
         node.adjoint = None
     if adjoint is None:
         adjoint = np.ones(output.shape, output.dtype)[()]
-    output.adjoint = adjoint
+    output.adjoint = alike(adjoint, output, "adjoint", "output")
     for node in reversed(nodes):
         yield node
         for i, parent in enumerate(node.parents):
@@ -284,7 +302,7 @@ def _run(
 ) -> tuple[list[Variable], Traced]:
     level, names = new_level(), names or [""] * len(values)
     inputs = [Variable(x, name, level=level) for x, name in zip(values, names)]
-    return inputs, returned(f(*inputs))
+    return inputs, call(f, *inputs)
 
 
 def _adjoints(inputs: list[Variable], y, adjoint=None) -> list:

@@ -16,9 +16,11 @@ formula nested some hundred deep is too deep for Python.
 from __future__ import annotations
 
 from collections.abc import Callable
+from numbers import Number, Real
 
 import numpy as np
 
+from utils.arguments import refused
 from utils.rules import PARTIALS
 from utils.tracing import no_rule
 from utils.wengert import SIGNS, Node, wengert_list
@@ -63,6 +65,8 @@ class Symbol(Expression):
     __slots__ = ()
 
     def __init__(self, name: str):
+        if not isinstance(name, str):
+            raise refused(name, "name", "a text")
         self._record(name=name)
 
 
@@ -89,6 +93,11 @@ def differentiate(f: Expression, x: Expression):
     Expression or float
         What f uses twice is differentiated once, and used twice again.
 
+    Raises
+    ------
+    TypeError
+        If f is neither formula nor number, or x no symbol.
+
     Examples
     --------
     >>> import numpy as np
@@ -97,6 +106,8 @@ def differentiate(f: Expression, x: Expression):
     >>> differentiate(f, x), differentiate(f, y)
     (cos(x), -(3 * y ** 2))
     """
+    if not isinstance(x, Symbol):
+        raise refused(x, "x", "a Symbol")
     known = {x.index: _ONE}
 
     def walk(f):
@@ -109,7 +120,13 @@ def differentiate(f: Expression, x: Expression):
             known[f.index] = sum(terms, start=_ZERO)
         return known[f.index]
 
-    return walk(f) if isinstance(f, Expression) else _ZERO
+    return walk(f) if _is_formula(f) else _ZERO
+
+
+def _is_formula(f) -> bool:
+    if not isinstance(f, Expression | Real):
+        raise refused(f, "f", "a formula or a number")
+    return isinstance(f, Expression)
 
 
 def evaluate(f: Expression, **values):
@@ -126,7 +143,8 @@ def evaluate(f: Expression, **values):
     Raises
     ------
     TypeError
-        If a symbol is left without a value.
+        If f is neither formula nor number, or a symbol is left without a
+        value or gets what is no number.
 
     Examples
     --------
@@ -134,7 +152,10 @@ def evaluate(f: Expression, **values):
     >>> float(evaluate(differentiate(x**3, x), x=2.0))
     12.0
     """
-    if not isinstance(f, Expression):
+    for name, x in values.items():
+        if not (isinstance(x, Number) or hasattr(x, "__array__")):
+            raise refused(x, name, "a number or array")
+    if not _is_formula(f):
         return f
     known = {}
     for node in wengert_list(f):

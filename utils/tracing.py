@@ -25,6 +25,7 @@ Computation 21 (2008) 361-376.
 
 from __future__ import annotations
 
+import inspect
 import operator
 from collections.abc import Callable
 from itertools import count
@@ -144,8 +145,8 @@ class Traced:
         if function not in FUNCTIONS:
             raise no_rule(call)
         steps = FUNCTIONS[function]
-        accepted = steps.__code__.co_varnames[: steps.__code__.co_argcount]
-        for key in kwargs.keys() - set(accepted):
+        accepted = inspect.signature(steps).parameters
+        for key in kwargs.keys() - accepted.keys():
             raise TypeError(
                 f"{call} of a {self._kind} takes no {key}=; accepted are "
                 + ", ".join(accepted)
@@ -154,7 +155,8 @@ class Traced:
 
     def __array__(self, dtype=None, copy=None):
         raise TypeError(
-            f"an array made of a {self._kind} would lose its derivative; {_INSTEAD}"
+            f"an array made of a {self._kind} would lose its derivative; "
+            f"{_INSTEAD}, and NumPy's functions, not another library's"
         )
 
     def __float__(self):

@@ -20,6 +20,7 @@ from itertools import count
 
 import numpy as np
 
+from utils.arguments import refused
 from utils.tracing import Traced, bare, getitem
 
 __all__ = ["SIGNS", "Node", "listed", "parameter_names", "wengert_list"]
@@ -94,6 +95,9 @@ def wengert_list(output: Node, inputs: Iterable[Node] = ()) -> list[Node]:
     >>> [node.expression for node in wengert_list((a + b) * (b + 1))]
     ['a', 'b', 'a + b', 'b + 1', '(a + b) * (b + 1)']
     """
+    for node in (*inputs, output):
+        if not isinstance(node, Node):
+            raise refused(node, "a node", "what an engine of utils computed")
     found = {node.index: node for node in (*inputs, output)}
     stack = [output]
     while stack:
