@@ -20,12 +20,12 @@ tolerances (their keywords, and a number that ``<`` or ``>`` compares with outsi
 functions), seeds, and the layout of text (``LAYOUT``).
 
 A mutation counts if the comparison notices it (another output, an error, a cell that
-takes longer than a minute and the whole unchanged notebook), or if, after the cell that it changed or a later one, a
-global variable that some cell reads has another value than in the unchanged notebook,
-to the last bit. Compared are numbers, strings, arrays, eager tensors and variables,
-SymPy's expressions, the containers of these, the variables of Keras' objects, and the
-attributes of objects whose class is of the page, of ``utils`` or of NetworkX. What
-differs between two runs of the unchanged notebook (times) is not. So a changed function
+takes longer than a minute and the whole unchanged notebook), or if, after the cell that
+it changed or a later one, a global variable that some cell reads has another value than
+in the unchanged notebook, to the last bit. Compared are numbers, strings, arrays, eager
+tensors and variables, SymPy's expressions, the containers of these, the variables of
+Keras' objects, and the attributes of objects whose class is of the page, of ``utils`` or
+of NetworkX. What differs from run to run (times) does not count. So a changed function
 counts by what the page does with it, and a mutation that changes nothing is followed by
 another in its stead. Those that count and are not noticed survive.
 
@@ -542,16 +542,18 @@ class Chapter:
         code = [c for c in notebook["cells"] if c["cell_type"] == "code"]
         code[number]["source"] = edit.apply(source)
         self.copy.write_text(json.dumps(notebook), encoding="utf-8")
-        recorder = Recorder(self.names, number)
-        run(self.copy, recorder, self.seconds)
+        first = Recorder(self.names, number)
+        run(self.copy, first, self.seconds)
         altered = set()
-        if "Cell outputs differ" in recorder.fault:
-            outcome = "output"
-        elif recorder.fault:
-            outcome = "error"
+        if first.fault:
+            differ = "Cell outputs differ" in first.fault
+            outcome = "output" if differ else "error"
         else:
-            altered = differing(self.usual, recorder.after)
-            altered = altered and altered - self.unstable
+            altered = differing(self.usual, first.after)
+            if altered:  # in a second run too, and to the same?
+                again = Recorder(self.names, number)
+                run(self.copy, again, self.seconds)
+                altered -= differing(first.after, again.after) | self.unstable
             outcome = "survived" if altered else "equivalent"
         lines = edit.lines(source)
         return Verdict(self.stem, edit.kind, *lines, outcome, sorted(altered))
