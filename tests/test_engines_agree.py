@@ -306,6 +306,10 @@ ARRAYS = {
     "reshape": (lambda a: a.reshape(2, 6) * np.arange(6), MATRIX),
     "ravel, squeeze": (lambda a: np.ravel(a)[0] * np.squeeze(a[:1]), MATRIX),
     "transpose": (lambda a: np.transpose(a, (2, 0, -2)), STACK),
+    "transpose, the method": (
+        lambda a: a.transpose(2, 0, 1) * a.transpose((2, 0, 1)) + a.transpose(),
+        STACK[:, :2, :2],
+    ),
     "broadcast_to": (lambda a: np.broadcast_to(a, (3, 4)) * MATRIX, VECTOR),
     "concatenate": (
         lambda a, b: np.concatenate([a, 2 * b[:1], np.ones((2, 4))], axis=-2),
