@@ -56,7 +56,13 @@ def show(browser: Browser, folder: Path, figure: str, **options) -> Page:
     file = folder / f"{figure}.html"
     file.write_text(f"""<!doctype html><html lang="en"><title>{figure}</title>
         <meta charset="utf-8"><meta name="viewport" content="width=device-width">
-        <style>body {{ margin: 16px; font: 16px/1.65 sans-serif; }}</style>
+        <style>
+          /* The measures of the site, for which the figures keep room. */
+          body {{ margin: 16px; font: 16px/1.65 sans-serif; }}
+          main {{ max-width: 688px; }}
+          figure {{ margin: 0; }}
+          * {{ box-sizing: border-box; }}
+        </style>
         <link rel="stylesheet" href="{(LIVE / "live.css").as_uri()}">
         <script defer src="{(LIVE / "live.js").as_uri()}"></script>
         <script defer src="{(LIVE / figure).as_uri()}.js"></script>
