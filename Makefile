@@ -4,18 +4,23 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: help book test lab notebooks mutate check-site check-cheatsheet mutate-utils lint lock address clean
+.PHONY: help book test lab notebooks mutate pdf check-site check-cheatsheet mutate-utils lint lock address clean
 
 help:  ## list these targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' Makefile | expand -t 20
 
 # The reference of utils imports TensorFlow, which would print lines of its own.
-book: export TF_CPP_MIN_LOG_LEVEL := 3
-book: export TF_ENABLE_ONEDNN_OPTS := 0
+book pdf: export TF_CPP_MIN_LOG_LEVEL := 3
+book pdf: export TF_ENABLE_ONEDNN_OPTS := 0
 book: $(VENV)/.done  ## build the site in _build/html
 	rm -rf _build/html _build/.doctrees
 	$(BIN)/jupyter-book build . -W -n --keep-going
 	@echo "Open _build/html/index.html in a browser."
+
+pdf: $(VENV)/.done  ## print the whole book to _build/pdf (needs Chromium)
+	rm -rf _build/singlehtml _build/.doctrees
+	$(BIN)/jupyter-book build . -W -n --keep-going --builder singlehtml
+	$(BIN)/python tools/print_pdf.py
 
 test: $(VENV)/.done  ## run every cell and compare, test utils and the notebooks' hygiene
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
