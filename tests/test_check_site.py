@@ -79,7 +79,7 @@ painted(() => painted(() => late.style.height = "400px"));
 REPORT = r"""
 Accessibility
   access.html: button-name: button
-  access.html: color-contrast: p
+  access.html: color-contrast: p (1280 px light, 1280 px dark)
   images.html: image-alt: img[src$="dot.svg"]:nth-child(2)
 
 Alt text is a file name
