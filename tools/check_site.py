@@ -23,7 +23,6 @@ from pathlib import Path
 from threading import Thread
 from urllib.parse import unquote, urljoin
 
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import (
     Browser,
     ConsoleMessage,
@@ -45,24 +44,6 @@ COMPRESSED = {
     ".txt",
 }  # by a web server
 OUTSIDE = "Request to another host"
-SHIFT = 0.02  # the most that a page may move while it is loaded, of its screen
-# WCAG 2.2, A and AA, and what axe calls best practices; the rule named apart
-# is WCAG's, too, and off in this version of axe.
-AXE = {
-    "runOnly": [
-        *("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"),
-        "best-practice",
-    ],
-    "rules": {"label-content-name-mismatch": {"enabled": True}},
-    "resultTypes": ["violations"],
-}
-# Contrast takes nine tenths of axe's time, and does not depend on the width: it
-# is looked at where the page is wide, in both themes. Formulas, hundreds of boxes
-# each, have the colour of the text; code has the theme's own colours.
-NO_CONTRAST = AXE | {
-    "rules": AXE["rules"] | {"color-contrast": {"enabled": False}}
-}
-PLAIN_TEXT = {"exclude": [[".katex-html"], ["pre span"]]}
 NO_CHROMIUM = (
     "No Chromium found. Install it (Debian, Ubuntu: apt-get install chromium;"
     " macOS: brew install --cask chromium) or set CHROMIUM to the path of one."
@@ -74,13 +55,6 @@ LOOK = r"""async theme => {
   const note = (kind, text) => faults.push([kind, text]);
   const all = selector => [...document.querySelectorAll(selector)];
   const tag = element => element.cloneNode().outerHTML.replace(/<\/.*/, '');
-
-  // Asked for first: what follows loads images that are far below.
-  let shift = 0;
-  new PerformanceObserver(list => list.getEntries().forEach(
-    entry => { if (!entry.hadRecentInput) shift += entry.value; }
-  )).observe({ type: 'layout-shift', buffered: true });
-  await new Promise(done => requestAnimationFrame(() => setTimeout(done)));
 
   const shown = document.documentElement.dataset.theme ?? theme;
   if (shown !== theme) note('Wrong theme', shown);
@@ -129,7 +103,6 @@ LOOK = r"""async theme => {
 
   return {
     faults,
-    shift,
     links: [...document.links, ...all('link[href]')].map(e => e.href),
     anchors: all('[id], a[name]').flatMap(e => [e.id, e.name]),
   };
@@ -164,7 +137,6 @@ class Visit:
     requests: list[str] = field(default_factory=list)
     links: list[str] = field(default_factory=list)
     anchors: list[str] = field(default_factory=list)
-    shift: float = 0.0
     broken: bool = False
 
 
@@ -233,15 +205,6 @@ class Tab:
         for kind, text in seen["faults"]:
             self.note(kind, text)
         self.visit.links, self.visit.anchors = seen["links"], seen["anchors"]
-        self.visit.shift = seen["shift"]
-        if self.visit.shift > SHIFT:
-            self.note("Layout shift", f"{self.visit.shift:.3f}")
-        options = AXE if self.width == max(WIDTHS) else NO_CONTRAST
-        found = Axe().run(self.tab, PLAIN_TEXT, options)
-        for rule in found.response["violations"]:
-            for node in rule["nodes"]:
-                where = " ".join(map(str, node["target"]))
-                self.note("Accessibility", f"{rule['id']}: {where}")
 
     def leave(self) -> None:
         """Let nothing that the page stored, or says late, reach the next."""
@@ -300,33 +263,17 @@ def weigh(file: Path) -> tuple[int, int]:
     return len(content), len(gzip.compress(content) if packed else content)
 
 
-def print_weights(visits: list[list[Visit]], base: str, root: Path) -> None:
-    """Print what each page loads, as the first one and behind the first page.
-
-    There the browser has stored already what the book's first page loads.
-    """
-
-    def loaded(visit: Visit) -> set[Path]:
+def print_weights(visits: list[Visit], base: str, root: Path) -> None:
+    """Print what a first visit to each page loads from the site."""
+    width = max(len(visit.page) for visit in visits)
+    print(f"{'First visit':{width}}        KB  gzipped  requests")
+    for visit in visits:
         files = {root / file_of(url, base) for url in visit.requests}
-        return set(filter(Path.is_file, files))
-
-    def total(files: set[Path]) -> tuple[float, float]:
-        plain, packed = zip((0, 0), *map(weigh, files))
-        return sum(plain) / 1000, sum(packed) / 1000
-
-    first = (modes[0] for modes in visits if modes[0].page == "index.html")
-    stored = set().union(*map(loaded, first))
-    width = max(len(modes[0].page) for modes in visits)
-    print(f"{'Page':{width}}        KB  gzipped  as second  requests   shift")
-    for modes in visits:
-        visit = modes[0]
-        files = loaded(visit)
-        (plain, packed), (_, second) = total(files), total(files - stored)
-        shift = max(visit.shift for visit in modes)
-        print(
-            f"{visit.page:{width}} {plain:9,.0f} {packed:8,.0f}"
-            f" {second:10,.0f} {len(visit.requests):9} {shift:7.3f}"
-        )
+        weights = [weigh(file) for file in files if file.is_file()]
+        plain = sum(weight for weight, _ in weights) / 1000
+        packed = sum(weight for _, weight in weights) / 1000
+        count = len(visit.requests)
+        print(f"{visit.page:{width}} {plain:9,.0f} {packed:8,.0f} {count:9}")
 
 
 def print_faults(visits: list[Visit]) -> int:
@@ -379,8 +326,7 @@ def main(folder: str = "_build/html") -> int:
     server.shutdown()
 
     check_links(visits, base, files)
-    modes = [visits[i : i + MODES] for i in range(0, len(visits), MODES)]
-    print_weights(modes, base, root)
+    print_weights(visits[::MODES], base, root)
     count = print_faults(visits) or "no"
     print(f"\n{len(pages)} pages, each opened in {MODES} ways: {count} faults.")
     failed = sum(bool(visit.faults) for visit in visits)
