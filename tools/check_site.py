@@ -200,6 +200,7 @@ class Tab:
         self.tab.goto(self.base + self.visit.page, wait_until="commit")
 
     def look(self) -> None:
+        self.tab.wait_for_load_state("load")  # the theme's scripts have run
         self.tab.wait_for_load_state("networkidle")
         seen = self.tab.evaluate(LOOK, self.theme)
         for kind, text in seen["faults"]:
