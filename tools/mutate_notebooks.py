@@ -387,9 +387,7 @@ def fingerprint(value) -> str:
     digest = hashlib.sha1()
     try:
         feed(lambda text: digest.update(text.encode()), value, ())
-    except (
-        Exception
-    ) as error:  # of a symbolic tensor, a deep list, a strange object
+    except Exception as error:  # a symbolic tensor, a deep list
         return type(error).__name__
     return digest.hexdigest()[:16]
 
