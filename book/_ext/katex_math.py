@@ -64,7 +64,9 @@ def visit_display(self, node: nodes.math_block) -> None:
         r"\\(begin|end)\{(align|gather|equation)\}", r"\\\1{\2*}", node.astext()
     )
     self.body.append(self.starttag(node, "div", CLASS="math math-display"))
-    self.body.append(html(self, node, source.strip(), True))
+    # The theme's script makes what has this class a stop of the keyboard where it scrolls.
+    self.body.append('<div class="pst-scrollable-table-container">')
+    self.body.append(html(self, node, source.strip(), True) + "</div>")
     if node["number"]:
         self.body.append(
             f'<span class="eqno">({get_node_equation_number(self, node)})'
