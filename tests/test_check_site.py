@@ -23,9 +23,12 @@ needs_chromium = pytest.mark.skipif(
     reason="no Chromium is installed",
 )
 
+SHELL = """<!doctype html><html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width"><title>A page</title></head>
+<body><main><h1>A page</h1>{}</main></body></html>"""
 SOUND = {
     "sound": r"""
-<h1 id="caf&eacute;">A sound page</h1>
+<h2 id="caf&eacute;">A sound page</h2>
 <p><a href="other/">a folder</a>, <a href="other/index.html?q=1#here">a place</a>,
 <a href="#caf%C3%A9">this page</a>, <a href="#">its head</a>, <a href="#top">too</a>,
 <a href="https://example.org/">afar</a>, <a href="mailto:a@example.org">mail</a></p>
@@ -40,6 +43,8 @@ SOUND = {
     "_static/piece": "<img>",
 }
 FAULTY = {
+    "access": """
+<button></button> <p style="color: #aaa; background: #fff">pale</p>""",
     "console": """
 <script>console.warn("careful"); console.error("wrong")</script>
 <script>throw new Error("thrown")</script>""",
@@ -51,13 +56,20 @@ x $$</p> <p>\(x\)</p> <div>\[x\]</div> <span class="katex-error">\foo</span>""",
 <img src="dot.svg" alt="../a plot.png"> <img src="dot.svg" alt="0f3c9d2e8b7a6514">
 <img src="lost.png" alt="lost">""",
     "links": """
-<a href="gone.html#here">a</a> <a href="/html/sound.html">b</a>
-<a href="/sound.html">c</a> <a href="other/#gone">d</a> <a href="#gone">e</a>""",
+<p>Links to <a href="gone.html#here">no page</a>, <a href="/html/sound.html">a
+page</a>, <a href="/sound.html">another site</a>, <a href="other/#gone">no place
+there</a> and <a href="#gone">no place here</a>.</p>""",
     "requests": """
 <script src="lost.js"></script> <script src="/root.js"></script>
 <script src="https://cdn.example.org/a.js"></script>
 <script src="http://192.0.2.1/b.js"></script>
 <link rel="preconnect" href="https://fonts.example.org">""",
+    "shift": """
+<p id=late></p><p style="height: 300px">Text that is pushed down.</p>
+<script>
+const painted = then => requestAnimationFrame(() => requestAnimationFrame(then));
+painted(() => painted(() => late.style.height = "400px"));
+</script>""",
     "theme": """
 <script>if (!localStorage.mode) console.error("no mode yet")</script>
 <script>document.documentElement.dataset.theme = "light"</script>""",
@@ -65,6 +77,11 @@ x $$</p> <p>\(x\)</p> <div>\[x\]</div> <span class="katex-error">\foo</span>""",
     "wide-on-a-phone": '<div style="width: 600px">wide</div>',
 }
 REPORT = r"""
+Accessibility
+  access.html: button-name: button
+  access.html: color-contrast: p
+  images.html: image-alt: img[src$="dot.svg"]:nth-child(2)
+
 Alt text is a file name
   images.html: ../a plot.png
   images.html: 0f3c9d2e8b7a6514
@@ -95,6 +112,10 @@ Image without alt text
   images.html: <img src="dot.svg" alt="">
   images.html: <img src="dot.svg">
 
+Layout shift
+  shift.html: SHIFT (1280 px light, 1280 px dark)
+  shift.html: SHIFT (390 px light, 390 px dark)
+
 Request failed
   images.html: lost.png
   requests.html: http://HOST/root.js
@@ -115,8 +136,8 @@ Sideways scrolling
 Wrong theme
   theme.html: light (1280 px dark, 390 px dark)
 
-10 pages, each opened in 4 ways: 28 faults.
-10 passed, 30 failed
+12 pages, each opened in 4 ways: 33 faults.
+10 passed, 38 failed
 """
 
 
@@ -124,7 +145,7 @@ def write_site(folder: Path, pages: dict[str, str]) -> None:
     for name, body in pages.items():
         file = folder / f"{name}.html"
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(f"<!doctype html><meta charset=utf-8><body>{body}")
+        file.write_text(SHELL.format(body))
     (folder / "broken.png").write_text("no picture")
     svg = '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"/>'
     (folder / "dot.svg").write_text(svg)
@@ -148,23 +169,27 @@ def test_planted_faults_are_found_and_nothing_else(tmp_path: Path) -> None:
     write_site(tmp_path / "html", SOUND | FAULTY)
     status, output = check(tmp_path / "html")
     report = output[output.index("\n\n") + 1 :]  # below the table of weights
-    assert re.sub(r"127\.0\.0\.1:\d+", "HOST", report) == REPORT
+    report = re.sub(r"127\.0\.0\.1:\d+", "HOST", report)
+    report = re.sub(r"0\.[1-4]\d\d (?=\()", "SHIFT ", report)
+    assert report == REPORT
     assert status == 1
 
 
 @needs_chromium
 def test_sound_site_passes_and_is_weighed(tmp_path: Path) -> None:
-    write_site(tmp_path, SOUND)
+    first = {"index": '<img src="dot.svg" alt="a dot">'}
+    write_site(tmp_path, SOUND | first)
     with (tmp_path / "dot.svg").open("a") as file:
         file.write(" " * 20_000)
     status, output = check(tmp_path)
     rows = [line.split() for line in output.splitlines()]
-    assert rows[:3] == [
-        ["First", "visit", "KB", "gzipped", "requests"],
-        ["other/index.html", "0", "0", "1"],
-        ["sound.html", "21", "1", "2"],
+    assert rows[:4] == [
+        ["Page", "KB", "gzipped", "as", "second", "requests", "shift"],
+        ["index.html", "20", "0", "0", "2", "0.000"],
+        ["other/index.html", "0", "0", "0", "1", "0.000"],
+        ["sound.html", "21", "1", "1", "2", "0.000"],
     ]
-    assert output.endswith("ways: no faults.\n8 passed, 0 failed\n")
+    assert output.endswith("ways: no faults.\n12 passed, 0 failed\n")
     assert status == 0
 
 

@@ -15,14 +15,17 @@ import shutil
 import sys
 from collections import defaultdict
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache, partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from itertools import product
+from itertools import chain, product
+from operator import attrgetter
 from pathlib import Path
 from threading import Thread
 from urllib.parse import unquote, urljoin
 
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import (
     Browser,
     ConsoleMessage,
@@ -44,6 +47,18 @@ COMPRESSED = {
     ".txt",
 }  # by a web server
 OUTSIDE = "Request to another host"
+SHIFT = 0.02  # the most that a page may move while it is loaded, of its screen
+# WCAG 2.2, A and AA, and what axe calls best practices; the rule named apart
+# is WCAG's, too, and off in this version of axe.
+AXE = {
+    "runOnly": [
+        *("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"),
+        "best-practice",
+    ],
+    "rules": {"label-content-name-mismatch": {"enabled": True}},
+    "resultTypes": ["violations"],
+    "preload": False,  # else it asks for style sheets by itself
+}
 NO_CHROMIUM = (
     "No Chromium found. Install it (Debian, Ubuntu: apt-get install chromium;"
     " macOS: brew install --cask chromium) or set CHROMIUM to the path of one."
@@ -55,6 +70,13 @@ LOOK = r"""async theme => {
   const note = (kind, text) => faults.push([kind, text]);
   const all = selector => [...document.querySelectorAll(selector)];
   const tag = element => element.cloneNode().outerHTML.replace(/<\/.*/, '');
+
+  // Asked for first: what follows loads images that are far below.
+  let shift = 0;
+  new PerformanceObserver(list => list.getEntries().forEach(
+    entry => { if (!entry.hadRecentInput) shift += entry.value; }
+  )).observe({ type: 'layout-shift', buffered: true });
+  await new Promise(done => requestAnimationFrame(() => setTimeout(done)));
 
   const shown = document.documentElement.dataset.theme ?? theme;
   if (shown !== theme) note('Wrong theme', shown);
@@ -103,9 +125,27 @@ LOOK = r"""async theme => {
 
   return {
     faults,
+    shift,
     links: [...document.links, ...all('link[href]')].map(e => e.href),
     anchors: all('[id], a[name]').flatMap(e => [e.id, e.name]),
   };
+}"""
+
+
+# Runs before axe, which needs a millisecond and more for each element: most are
+# the boxes of formulas, hidden from screen readers and with the text's colour,
+# and the words of code. Both keep their size and their text.
+LIGHTEN = """() => {
+  const formulas = [...document.querySelectorAll('.katex-html')];
+  const sizes = formulas.map(formula => formula.getBoundingClientRect());
+  formulas.forEach((formula, i) => {
+    const { width, height } = sizes[i];
+    formula.replaceChildren();
+    formula.style = `display: inline-block; width: ${width}px; height: ${height}px`;
+  });
+  for (const word of document.querySelectorAll('pre span'))
+    word.replaceWith(...word.childNodes);
+  document.body.normalize();
 }"""
 
 
@@ -137,6 +177,7 @@ class Visit:
     requests: list[str] = field(default_factory=list)
     links: list[str] = field(default_factory=list)
     anchors: list[str] = field(default_factory=list)
+    shift: float = 0.0
     broken: bool = False
 
 
@@ -206,6 +247,15 @@ class Tab:
         for kind, text in seen["faults"]:
             self.note(kind, text)
         self.visit.links, self.visit.anchors = seen["links"], seen["anchors"]
+        self.visit.shift = seen["shift"]
+        if self.visit.shift > SHIFT:
+            self.note("Layout shift", f"{self.visit.shift:.3f}")
+        self.tab.evaluate(LIGHTEN)
+        found = Axe().run(self.tab, options=AXE)
+        for rule in found.response["violations"]:
+            for node in rule["nodes"]:
+                where = " ".join(map(str, node["target"]))
+                self.note("Accessibility", f"{rule['id']}: {where}")
 
     def leave(self) -> None:
         """Let nothing that the page stored, or says late, reach the next."""
@@ -213,17 +263,24 @@ class Tab:
         self.tab.goto("about:blank")
 
 
-def visit_all(browser: Browser, base: str, pages: list[str]) -> list[Visit]:
+def visit_all(chromium: str, base: str, pages: list[str]) -> list[Visit]:
     """Open each page in every mode, the modes of one page side by side."""
-    tabs = [Tab(browser, base, *mode) for mode in product(WIDTHS, THEMES)]
+    # What asks for another host is sent to a port where nobody answers.
+    proxy = {"server": "http://127.0.0.1:1", "bypass": "127.0.0.1"}
     visits = []
-    for page in pages:
-        for tab in tabs:
-            tab.visit = Visit(page, f"{tab.width} px {tab.theme}")
-            visits.append(tab.visit)
-        for step in (Tab.start, Tab.look, Tab.leave):
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=chromium, proxy=proxy
+        )
+        tabs = [Tab(browser, base, *mode) for mode in product(WIDTHS, THEMES)]
+        for page in pages:
             for tab in tabs:
-                tab.attempt(step)
+                tab.visit = Visit(page, f"{tab.width} px {tab.theme}")
+                visits.append(tab.visit)
+            for step in (Tab.start, Tab.look, Tab.leave):
+                for tab in tabs:
+                    tab.attempt(step)
+        browser.close()
     return visits
 
 
@@ -264,17 +321,33 @@ def weigh(file: Path) -> tuple[int, int]:
     return len(content), len(gzip.compress(content) if packed else content)
 
 
-def print_weights(visits: list[Visit], base: str, root: Path) -> None:
-    """Print what a first visit to each page loads from the site."""
-    width = max(len(visit.page) for visit in visits)
-    print(f"{'First visit':{width}}        KB  gzipped  requests")
-    for visit in visits:
+def print_weights(visits: list[list[Visit]], base: str, root: Path) -> None:
+    """Print what each page loads, as the first one and behind the first page.
+
+    There the browser has stored already what the book's first page loads.
+    """
+
+    def loaded(visit: Visit) -> set[Path]:
         files = {root / file_of(url, base) for url in visit.requests}
-        weights = [weigh(file) for file in files if file.is_file()]
-        plain = sum(weight for weight, _ in weights) / 1000
-        packed = sum(weight for _, weight in weights) / 1000
-        count = len(visit.requests)
-        print(f"{visit.page:{width}} {plain:9,.0f} {packed:8,.0f} {count:9}")
+        return set(filter(Path.is_file, files))
+
+    def total(files: set[Path]) -> tuple[float, float]:
+        plain, packed = zip((0, 0), *map(weigh, files))
+        return sum(plain) / 1000, sum(packed) / 1000
+
+    first = (modes[0] for modes in visits if modes[0].page == "index.html")
+    stored = set().union(*map(loaded, first))
+    width = max(len(modes[0].page) for modes in visits)
+    print(f"{'Page':{width}}        KB  gzipped  as second  requests   shift")
+    for modes in visits:
+        visit = modes[0]
+        files = loaded(visit)
+        (plain, packed), (_, second) = total(files), total(files - stored)
+        shift = max(visit.shift for visit in modes)
+        print(
+            f"{visit.page:{width}} {plain:9,.0f} {packed:8,.0f}"
+            f" {second:10,.0f} {len(visit.requests):9} {shift:7.3f}"
+        )
 
 
 def print_faults(visits: list[Visit]) -> int:
@@ -317,17 +390,16 @@ def main(folder: str = "_build/html") -> int:
     server = Server(("127.0.0.1", 0), partial(Handler, directory=root.parent))
     Thread(target=server.serve_forever, daemon=True).start()
     base = f"http://127.0.0.1:{server.server_port}/{root.name}/"
-    # What asks for another host is sent to a port where nobody answers.
-    proxy = {"server": "http://127.0.0.1:1", "bypass": "127.0.0.1"}
-    with sync_playwright() as playwright:
-        chrome = playwright.chromium
-        browser = chrome.launch(executable_path=chromium, proxy=proxy)
-        visits = visit_all(browser, base, pages)
-        browser.close()
+    browsers = min(4, os.cpu_count() or 1)
+    shares = [pages[first::browsers] for first in range(browsers)]
+    with ThreadPoolExecutor(browsers) as pool:
+        shares = pool.map(partial(visit_all, chromium, base), shares)
+        visits = sorted(chain(*shares), key=attrgetter("page"))
     server.shutdown()
 
     check_links(visits, base, files)
-    print_weights(visits[::MODES], base, root)
+    modes = [visits[i : i + MODES] for i in range(0, len(visits), MODES)]
+    print_weights(modes, base, root)
     count = print_faults(visits) or "no"
     print(f"\n{len(pages)} pages, each opened in {MODES} ways: {count} faults.")
     failed = sum(bool(visit.faults) for visit in visits)

@@ -44,15 +44,22 @@ def shrink_figures(app: Sphinx, doctree: nodes.document) -> None:
             node["uri"] = node["uri"].removesuffix("png") + "webp"
 
 
+def size(path: Path) -> tuple[int, int]:
+    if path.suffix != ".svg":
+        return Image.open(path).size
+    box = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', path.read_text("utf-8"))
+    return round(float(box[1])), round(float(box[2]))
+
+
 def add_sizes(app: Sphinx, body: str) -> str:
     """Give each figure the width and height, in pixels, of its file."""
     sources = {name: uri for uri, name in app.builder.images.items()}
 
     def sized(tag: re.Match) -> str:
-        width, height = Image.open(Path(app.srcdir, sources[tag[1]])).size
+        width, height = size(Path(app.srcdir, sources[tag[1]]))
         return f'{tag[0]} width="{width}" height="{height}"'
 
-    return re.sub(r'<img [^>]*src="[^"]*/([^"/]+\.webp)"', sized, body)
+    return re.sub(r'<img [^>]*src="[^"]*/([^"/]+\.(webp|svg))"', sized, body)
 
 
 def finish(app: Sphinx, pagename, templatename, context, doctree) -> None:
