@@ -4,6 +4,7 @@
 * Figures as WebP without loss, a third of the size of matplotlib's PNG, with
   their width and height, so that nothing moves when they arrive.
 * ARIA attributes that are wrong, each with where it comes from.
+* Scripts that do not hold up the page that they are for.
 * singlehtml knows the nodes that extensions registered for "html" alone.
 """
 
@@ -62,6 +63,17 @@ def add_sizes(app: Sphinx, body: str) -> str:
     return re.sub(r'<img [^>]*src="[^"]*/([^"/]+\.(webp|svg))"', sized, body)
 
 
+def defer_scripts(
+    app: Sphinx, pagename, templatename, context, doctree
+) -> None:
+    """Let no script hold up the page but the one that an inline script needs."""
+    if pagename == "search":  # its own scripts need all those before them
+        return
+    for script in context["script_files"]:
+        if script.filename and "documentation_options" not in script.filename:
+            script.attributes.setdefault("defer", "defer")
+
+
 def finish(app: Sphinx, pagename, templatename, context, doctree) -> None:
     if doctree:
         paragraph = next(iter(doctree.findall(nodes.paragraph)), None)
@@ -81,4 +93,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     # Before Sphinx collects the images of a page, at 500.
     app.connect("doctree-read", shrink_figures, priority=400)
     app.connect("html-page-context", finish)
+    app.connect(
+        "html-page-context", defer_scripts, priority=900
+    )  # all are there
     return {"parallel_read_safe": True, "parallel_write_safe": True}
