@@ -63,15 +63,20 @@ def add_sizes(app: Sphinx, body: str) -> str:
     return re.sub(r'<img [^>]*src="[^"]*/([^"/]+\.(webp|svg))"', sized, body)
 
 
+def defer(script):
+    # An inline script of each page needs this one.
+    if not script.filename or "documentation_options" in script.filename:
+        return script
+    attributes = {"defer": "defer"} | script.attributes
+    return type(script)(script.filename, priority=script.priority, **attributes)
+
+
 def defer_scripts(
     app: Sphinx, pagename, templatename, context, doctree
 ) -> None:
-    """Let no script hold up the page but the one that an inline script needs."""
-    if pagename == "search":  # its own scripts need all those before them
-        return
-    for script in context["script_files"]:
-        if script.filename and "documentation_options" not in script.filename:
-            script.attributes.setdefault("defer", "defer")
+    """Let the page be shown before the scripts in its head have come."""
+    if pagename != "search":  # has scripts in its body, which need them
+        context["script_files"] = list(map(defer, context["script_files"]))
 
 
 def finish(app: Sphinx, pagename, templatename, context, doctree) -> None:
