@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: help book test lab notebooks mutate pdf check-site check-cheatsheet mutate-utils lint lock address clean
+.PHONY: help book test lab notebooks mutate pdf check-site compare-weight check-cheatsheet mutate-utils matrix processors bench lint lock address clean
 
 help:  ## list these targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' Makefile | expand -t 20
@@ -45,10 +45,27 @@ mutate-utils: $(VENV)/.done  ## change lines of utils, see whether its unit test
 	nice $(BIN)/python tools/mutate_utils.py $(MUTANTS)
 
 check-site: $(VENV)/.done  ## open every page of the built site in Chromium
+	$(BIN)/python tools/supply.py
 	$(BIN)/python tools/check_site.py
+
+# sphinx-mathjax-offline is for the other site only; the book does not need it.
+compare-weight: $(VENV)/.done  ## weigh the pages against the theme's defaults (after make book)
+	$(BIN)/python -m pip install --quiet sphinx-mathjax-offline==0.0.2
+	$(BIN)/python tools/compare_weight.py
 
 check-cheatsheet: $(VENV)/.done  ## run the cheat sheet in five frameworks (several GB)
 	$(BIN)/python tools/check_cheatsheet.py
+
+# Hours, and 2 GB at a time; ONLY="python3.13 tensorflow2.20" tries some.
+matrix:  ## run the tests with other versions, each in an environment of its own
+	JOBS=$(JOBS) nice $(PYTHON) tools/run_matrix.py $(ONLY)
+
+processors: $(VENV)/.done  ## run the notebooks as on other processors (an hour)
+	JOBS=$(JOBS) nice $(BIN)/python tools/run_matrix.py --processors $(ONLY)
+
+# ROWS="scalar chain" measures some, and prints them only. GUIDE=FILE is TensorFlow's autodiff.ipynb.
+bench: $(VENV)/.done  ## measure utils beside its peers, write BENCHMARKS.md (ten minutes)
+	GUIDE="$(GUIDE)" $(BIN)/python tools/bench.py $(ROWS)
 
 lint: $(VENV)/.done  ## ruff, over code and notebooks
 	$(BIN)/ruff check
