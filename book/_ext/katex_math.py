@@ -51,6 +51,23 @@ def html(translator, node: nodes.Node, source: str, display: bool) -> str:
         return f"<code>{escape(source)}</code>"
 
 
+def join_punctuation(_app: Sphinx, doctree: nodes.document, _name: str) -> None:
+    """Set what must stay on a formula's line, as a full stop, with the formula."""
+    for node in list(doctree.findall(nodes.math)):
+        parent, at = node.parent, node.parent.index(node)
+        before = parent[at - 1] if at else None
+        after = parent[at + 1] if at + 1 < len(parent) else None
+        source = node.astext()
+        if isinstance(after, nodes.Text):
+            mark = re.match(r"[.,;:?!)]*", after)[0]
+            parent[at + 1] = nodes.Text(after[len(mark) :])
+            source += f"\\text{{{mark}}}" if mark else ""
+        if isinstance(before, nodes.Text) and before.endswith("("):
+            parent[at - 1] = nodes.Text(before[:-1])
+            source = r"\text{(}" + source
+        node[:] = [nodes.Text(source)]
+
+
 def visit_inline(self, node: nodes.math) -> None:
     self.body.append(
         f'<span class="math">{html(self, node, node.astext(), False)}</span>'
@@ -82,6 +99,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_html_math_renderer(
         "katex", (visit_inline, None), (visit_display, None)
     )
+    app.connect("doctree-resolved", join_punctuation)
     app.connect("builder-inited", start)
     app.connect("build-finished", stop)
     return {"parallel_read_safe": True, "parallel_write_safe": False}
