@@ -6,7 +6,7 @@ subtracted, grows like eps / h. They meet near h = eps**(1 / (p + 1)), where
 both are near eps**(p / (p + 1)):
 
 ============  =====================================  ==  ==========  ===========
-method        quotient                               p   error       evaluations
+method        quotient                               p   error       calls
 ============  =====================================  ==  ==========  ===========
 "forward"     (f(x + h) - f(x)) / h                  1   1e-8        n + 1
 "backward"    (f(x) - f(x - h)) / h                  1   1e-8        n + 1

@@ -55,10 +55,12 @@
       const seen = measure(method, precision, h);
       const [cut, lost] = predict(method, precision, h);
       this.slider.setAttribute("aria-valuetext", e(h, 0));
-      this.status.textContent =
+      // A line may break behind a hyphen, and not behind a minus.
+      this.status.textContent = (
         `h = ${e(h, 0)}: y moves by ${e(seen.right - seen.left, 4)}, f by ${e(seen.rise, 1)}.\n` +
         `The quotient is ${fixed(seen.quotient)}, off by ${e(seen.error, 1)}.\n` +
-        `Predicted: truncation ${e(cut, 1)}, round-off ${e(lost, 1)}.`;
+        `Predicted: truncation ${e(cut, 1)}, round-off ${e(lost, 1)}.`
+      ).replaceAll("e-", "e\u2212");
       this.drawCurve(method, precision, h, seen);
       this.drawErrors(method, precision, h, seen.error);
     }
