@@ -21,7 +21,6 @@ learning: a survey", Journal of Machine Learning Research 18 (2018) 153.
 
 from __future__ import annotations
 
-from collections import ChainMap
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -47,8 +46,6 @@ from utils.tracing import Traced, new_level, no_rule
 from utils.wengert import Node, listed, parameter_names, wengert_list
 
 __all__ = ["Variable", "gradient", "jacobian", "sweep", "trace", "vjp"]
-
-_KNOWN = ChainMap(PARTIALS, REDUCTIONS, LINEAR, BILINEAR)  # and what is added
 
 
 class Variable(Node):
@@ -91,7 +88,7 @@ class Variable(Node):
     def _apply(
         self, function: Callable, arrays: tuple, static: dict
     ) -> Variable:
-        if function not in _KNOWN:
+        if not _is_known(function):
             raise no_rule(f"np.{function.__name__}")
         values, parents = self._arguments(arrays)
         result = object.__new__(Variable)  # past the checks of __init__
@@ -102,6 +99,16 @@ class Variable(Node):
 
     def __repr__(self) -> str:
         return f"Variable({self.value}{self.name and f', {self.name!r}'})"
+
+
+def _is_known(function: Callable) -> bool:
+    """Whether one of the tables, to which a reader may add, has a derivative."""
+    return (
+        function in PARTIALS
+        or function in REDUCTIONS
+        or function in LINEAR
+        or function in BILINEAR
+    )
 
 
 def sweep(output: Variable, adjoint=None) -> Iterator[Variable]:
